@@ -35,7 +35,7 @@ type flight struct {
 // Report reads a new report with a process that starts after the call. Several callers can share one process. The
 // caller must not modify the report.
 func (l *LVM) Report(ctx context.Context) (*Report, error) {
-	return l.reports.await(ctx, l.reports.fresh())
+	return l.reports.fresh().await(ctx)
 }
 
 // Recent returns a report that is not older than maxAge and includes the last change that this LVM made. It may not
@@ -44,7 +44,7 @@ func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error)
 	if report := l.reports.kept(maxAge); report != nil {
 		return report, nil
 	}
-	return l.reports.await(ctx, l.reports.joined())
+	return l.reports.joined().await(ctx)
 }
 
 // fresh returns a flight whose process starts after the call. Only one process runs at a time, so that at most one
@@ -145,7 +145,7 @@ func (r *reports) land(f *flight) {
 // awaitTimeout is how long a caller waits for a report. It includes the report that runs before its own.
 const awaitTimeout = 2 * readTimeout
 
-func (r *reports) await(ctx context.Context, f *flight) (*Report, error) {
+func (f *flight) await(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
 	select {

@@ -11,103 +11,104 @@ import (
 func (f *Fake) Apply(_ context.Context, change lvm.Change) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	node := &f.Node
 	switch c := change.(type) {
 	case lvm.VGCreate:
-		return vgCreate(f, c)
+		return vgCreate(node, c)
 	case lvm.VGExtend:
-		return vgExtend(f, c)
+		return vgExtend(node, c)
 	case lvm.VGRemove:
-		return vgRemove(f, c)
+		return vgRemove(node, c)
 	case lvm.VGActivate:
-		return vgActivate(f, c)
+		return vgActivate(node, c)
 	case lvm.VGChangeTags:
-		return vgChangeTags(f, c)
+		return vgChangeTags(node, c)
 	case lvm.VGRename:
-		return vgRename(f, c)
+		return vgRename(node, c)
 	case lvm.VGReduce:
-		return vgReduce(f, c)
+		return vgReduce(node, c)
 	case lvm.VGReduceMissing:
-		return vgReduceMissing(f, c)
+		return vgReduceMissing(node, c)
 	case lvm.GroupDeactivate:
-		return groupDeactivate(f, c)
+		return groupDeactivate(node, c)
 	case lvm.GroupBackup:
-		return groupBackup(f, c)
+		return groupBackup(node, c)
 	case lvm.GroupRestore:
-		return groupRestore(f, c)
+		return groupRestore(node, c)
 	case lvm.PVResize:
-		return pvResize(f, c)
+		return pvResize(node, c)
 	case lvm.PVRemove:
-		return pvRemove(f, c)
+		return pvRemove(node, c)
 	case lvm.PVSetAllocatable:
-		return pvSetAllocatable(f, c)
+		return pvSetAllocatable(node, c)
 	case lvm.PVMoveStart:
-		return pvMoveStart(f, c)
+		return pvMoveStart(node, c)
 	case lvm.PVMoveResume:
-		return pvMoveResume(f, c)
+		return pvMoveResume(node, c)
 	case lvm.PVMoveAbort:
-		return pvMoveAbort(f, c)
+		return pvMoveAbort(node, c)
 	case lvm.DevicesFileAdd:
-		return devicesFileAdd(f, c)
+		return devicesFileAdd(node, c)
 	case lvm.DevicesFileRemove:
-		return devicesFileRemove(f, c)
+		return devicesFileRemove(node, c)
 	case lvm.LabelRestore:
-		return labelRestore(f, c)
+		return labelRestore(node, c)
 	case lvm.MetadataDump:
-		return metadataDump(f, c)
+		return metadataDump(node, c)
 	case lvm.MetadataRestore:
-		return metadataRestore(f, c)
+		return metadataRestore(node, c)
 	case lvm.LVCreateThick:
-		return lvCreateThick(f, c)
+		return lvCreateThick(node, c)
 	case lvm.LVCreateThin:
-		return lvCreateThin(f, c)
+		return lvCreateThin(node, c)
 	case lvm.LVCreateSnapshot:
-		return lvCreateSnapshot(f, c)
+		return lvCreateSnapshot(node, c)
 	case lvm.LVExtend:
-		return lvExtend(f, c)
+		return lvExtend(node, c)
 	case lvm.LVRemove:
-		return lvRemove(f, c)
+		return lvRemove(node, c)
 	case lvm.LVRemoveInactive:
-		return lvRemoveInactive(f, c)
+		return lvRemoveInactive(node, c)
 	case lvm.LVRemoveByUUID:
-		return lvRemoveByUUID(f, c)
+		return lvRemoveByUUID(node, c)
 	case lvm.LVRemoveUnreadable:
-		return lvRemoveUnreadable(f, c)
+		return lvRemoveUnreadable(node, c)
 	case lvm.LVRemoveLost:
-		return lvRemoveLost(f, c)
+		return lvRemoveLost(node, c)
 	case lvm.LVActivate:
-		return lvActivate(f, c)
+		return lvActivate(node, c)
 	case lvm.LVAllowActivation:
-		return lvAllowActivation(f, c)
+		return lvAllowActivation(node, c)
 	case lvm.LVDeactivate:
-		return lvDeactivate(f, c)
+		return lvDeactivate(node, c)
 	case lvm.LVChangeTags:
-		return lvChangeTags(f, c)
+		return lvChangeTags(node, c)
 	case lvm.LVRename:
-		return lvRename(f, c)
+		return lvRename(node, c)
 	case lvm.LVRepair:
-		return lvRepair(f, c)
+		return lvRepair(node, c)
 	case lvm.LVRefresh:
-		return lvRefresh(f, c)
+		return lvRefresh(node, c)
 	case lvm.LVRebuild:
-		return lvRebuild(f, c)
+		return lvRebuild(node, c)
 	case lvm.LVCreateThinPool:
-		return lvCreateThinPool(f, c)
+		return lvCreateThinPool(node, c)
 	case lvm.ThinPoolRemove:
-		return thinPoolRemove(f, c)
+		return thinPoolRemove(node, c)
 	case lvm.ThinPoolMetadataExtend:
-		return thinPoolMetadataExtend(f, c)
+		return thinPoolMetadataExtend(node, c)
 	case lvm.ThinPoolSetDiscards:
-		return thinPoolSetDiscards(f, c)
+		return thinPoolSetDiscards(node, c)
 	case lvm.ThinPoolActivate:
-		return thinPoolActivate(f, c)
+		return thinPoolActivate(node, c)
 	case lvm.ThinPoolRepair:
-		return thinPoolRepair(f, c)
+		return thinPoolRepair(node, c)
 	case lvm.ThinPoolRestore:
-		return thinPoolRestore(f, c)
+		return thinPoolRestore(node, c)
 	case lvm.ThinMetadataActivate:
-		return thinMetadataActivate(f, c)
+		return thinMetadataActivate(node, c)
 	case lvm.ThinMetadataDeactivate:
-		return thinMetadataDeactivate(f, c)
+		return thinMetadataDeactivate(node, c)
 	}
 	return fmt.Errorf("%s: the fake has no %T", change, change)
 }

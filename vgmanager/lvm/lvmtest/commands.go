@@ -9,57 +9,57 @@ import (
 )
 
 // vgCreate makes lvm.VGCreate.
-func vgCreate(f *Fake, c lvm.VGCreate) error {
-	if err := f.begin("VGCreate", c.Name); err != nil {
+func vgCreate(node *Node, c lvm.VGCreate) error {
+	if err := begin(node, "VGCreate", c.Name); err != nil {
 		return err
 	}
-	if f.groups[c.Name] != nil {
+	if node.groups[c.Name] != nil {
 		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
 	}
-	if err := f.checkBlank(c.Devices); err != nil {
+	if err := node.disks.checkBlank(c.Devices); err != nil {
 		return err
 	}
-	g := &group{uuid: f.newUUID(), tags: slices.Clone(c.Tags), lvs: map[string]*volume{}}
+	g := &group{node: node.disks, uuid: newUUID(node), tags: slices.Clone(c.Tags), lvs: map[string]*volume{}}
 	g.area = lvm.MetadataArea{Size: c.MetadataSize}
 	g.area.Free = g.area.Limit()
-	f.groups[c.Name] = g
-	f.join(g, c.Name, c.Devices)
+	node.groups[c.Name] = g
+	join(node, g, c.Name, c.Devices)
 	return nil
 }
 
 // vgExtend makes lvm.VGExtend.
-func vgExtend(f *Fake, c lvm.VGExtend) error {
-	g, err := f.changeWhole("VGExtend", c.Name)
+func vgExtend(node *Node, c lvm.VGExtend) error {
+	g, err := startWhole(node, "VGExtend", c.Name)
 	if err != nil {
 		return err
 	}
-	if err := f.checkBlank(c.Devices); err != nil {
+	if err := node.disks.checkBlank(c.Devices); err != nil {
 		return err
 	}
-	f.join(g, c.Name, c.Devices)
+	join(node, g, c.Name, c.Devices)
 	return nil
 }
 
-func (f *Fake) checkBlank(paths []string) error {
+func (d disks) checkBlank(paths []string) error {
 	for _, path := range paths {
-		d := f.disks[path]
+		disk := d[path]
 		switch {
-		case d == nil || d.detached:
+		case disk == nil || disk.detached:
 			return fmt.Errorf("device %s: %w", path, lvm.ErrNotFound)
-		case d.group != "":
+		case disk.group != "":
 			return fmt.Errorf("device %s: %w", path, lvm.ErrNotEmpty)
-		case d.signature != "":
+		case disk.signature != "":
 			return fmt.Errorf("device %s: %w", path, lvm.ErrSignature)
 		}
 	}
 	return nil
 }
 
-func (f *Fake) join(g *group, name string, paths []string) {
+func join(node *Node, g *group, name string, paths []string) {
 	for _, path := range paths {
-		d := f.disks[path]
+		d := node.disks[path]
 		if d.uuid == "" {
-			d.uuid = f.newUUID()
+			d.uuid = newUUID(node)
 		}
 		d.group = name
 		d.cordoned = false
@@ -68,42 +68,42 @@ func (f *Fake) join(g *group, name string, paths []string) {
 	}
 }
 
-// change starts a command that LVM rejects while the volume group misses a disk.
-func (f *Fake) change(command, vg string) (*group, error) {
-	g, err := f.changeIncomplete(command, vg)
+// startComplete starts a command that LVM rejects while the volume group misses a disk.
+func startComplete(node *Node, command, vg string) (*group, error) {
+	g, err := start(node, command, vg)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
+	if slices.ContainsFunc(g.disks, func(p string) bool { return node.disks[p].detached }) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
 	}
 	return g, nil
 }
 
-// changeIncomplete starts a command that LVM also runs while the volume group misses a disk.
-func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
-	if err := f.begin(command, vg); err != nil {
+// start starts a command that LVM also runs while the volume group misses a disk.
+func start(node *Node, command, vg string) (*group, error) {
+	if err := begin(node, command, vg); err != nil {
 		return nil, err
 	}
-	g := f.groups[vg]
-	if _, both := f.namesakes[vg]; both && g != nil {
+	g := node.groups[vg]
+	if _, both := node.namesakes[vg]; both && g != nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrDuplicateVG)
 	}
-	if g == nil || !slices.ContainsFunc(g.disks, func(p string) bool { return !f.disks[p].detached }) {
+	if g == nil || !slices.ContainsFunc(g.disks, func(p string) bool { return !node.disks[p].detached }) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
 	}
 	return g, nil
 }
 
-// changeWhole starts a command that is refused while a disk is missing whose loss is not accepted.
-func (f *Fake) changeWhole(command, vg string) (*group, error) {
-	g, err := f.changeIncomplete(command, vg)
+// startWhole starts a command that is refused while a disk is missing whose loss is not accepted.
+func startWhole(node *Node, command, vg string) (*group, error) {
+	g, err := start(node, command, vg)
 	if err != nil {
 		return nil, err
 	}
 	lost := func(path string) bool {
-		d := f.disks[path]
-		return (d.detached || d.hidden) && !slices.Contains(f.accepted[vg], d.uuid)
+		d := node.disks[path]
+		return (d.detached || d.hidden) && !slices.Contains(node.accepted[vg], d.uuid)
 	}
 	if slices.ContainsFunc(g.disks, lost) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
@@ -119,11 +119,11 @@ func (f *Fake) AcceptLoss(vg string, pvs []string) {
 }
 
 // vgChangeTags makes lvm.VGChangeTags.
-func vgChangeTags(f *Fake, c lvm.VGChangeTags) error {
+func vgChangeTags(node *Node, c lvm.VGChangeTags) error {
 	if len(c.Add)+len(c.Remove) == 0 {
 		return nil
 	}
-	g, err := f.changeWhole("VGChangeTags", c.VG)
+	g, err := startWhole(node, "VGChangeTags", c.VG)
 	if err != nil {
 		return err
 	}
@@ -137,34 +137,34 @@ func vgChangeTags(f *Fake, c lvm.VGChangeTags) error {
 }
 
 // vgRename makes lvm.VGRename.
-func vgRename(f *Fake, c lvm.VGRename) error {
-	if err := f.begin("VGRename", ""); err != nil {
+func vgRename(node *Node, c lvm.VGRename) error {
+	if err := begin(node, "VGRename", ""); err != nil {
 		return err
 	}
-	_, taken := f.namesakes[c.Name]
-	if f.groups[c.Name] != nil || taken {
+	_, taken := node.namesakes[c.Name]
+	if node.groups[c.Name] != nil || taken {
 		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
 	}
-	for old, vg := range f.namesakes {
+	for old, vg := range node.namesakes {
 		if vg.UUID == c.UUID {
-			delete(f.namesakes, old)
+			delete(node.namesakes, old)
 			vg.Name = c.Name
-			f.namesakes[c.Name] = vg
+			node.namesakes[c.Name] = vg
 			return nil
 		}
 	}
-	for old, g := range f.groups {
+	for old, g := range node.groups {
 		if g.uuid != c.UUID {
 			continue
 		}
-		if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
+		if slices.ContainsFunc(g.disks, func(p string) bool { return node.disks[p].detached }) {
 			return fmt.Errorf("volume group %s: %w", old, lvm.ErrMissingPV)
 		}
 		for _, path := range g.disks {
-			f.disks[path].group = c.Name
+			node.disks[path].group = c.Name
 		}
-		delete(f.groups, old)
-		f.groups[c.Name] = g
+		delete(node.groups, old)
+		node.groups[c.Name] = g
 		return nil
 	}
 	return fmt.Errorf("volume group %s: %w", c.UUID, lvm.ErrNotFound)
@@ -179,44 +179,44 @@ func retag(tags, add, remove []string) []string {
 }
 
 // vgReduce makes lvm.VGReduce.
-func vgReduce(f *Fake, c lvm.VGReduce) error {
-	g, err := f.change("VGReduce", c.VG)
+func vgReduce(node *Node, c lvm.VGReduce) error {
+	g, err := startComplete(node, "VGReduce", c.VG)
 	switch {
 	case err != nil:
 		return err
 	case !slices.Contains(g.disks, c.Device):
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
-	case f.isUsed(g, c.Device) || len(g.disks) == 1:
+	case g.isUsed(c.Device) || len(g.disks) == 1:
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotEmpty)
 	}
-	f.drop(g, c.Device)
-	f.disks[c.Device].group = ""
+	g.drop(c.Device)
+	node.disks[c.Device].group = ""
 	return nil
 }
 
-func (f *Fake) isUsed(g *group, path string) bool {
-	return f.freeExtents(g, path) < extents(usable(f.disks[path].size))
+func (g *group) isUsed(path string) bool {
+	return g.freeExtents(path) < extents(usable(g.node[path].size))
 }
 
-func (f *Fake) drop(g *group, path string) {
+func (g *group) drop(path string) {
 	g.disks = slices.DeleteFunc(g.disks, func(p string) bool { return p == path })
 }
 
 // vgReduceMissing makes lvm.VGReduceMissing. A disk that returns later still has its label and belongs to no group.
-func vgReduceMissing(f *Fake, c lvm.VGReduceMissing) error {
-	g, err := f.changeWhole("VGReduceMissing", c.VG)
+func vgReduceMissing(node *Node, c lvm.VGReduceMissing) error {
+	g, err := startWhole(node, "VGReduceMissing", c.VG)
 	if err != nil {
 		return err
 	}
 	var needed []string
 	for _, path := range slices.Clone(g.disks) {
 		switch {
-		case !f.disks[path].detached:
-		case f.isUsed(g, path):
+		case !node.disks[path].detached:
+		case g.isUsed(path):
 			needed = append(needed, path)
 		default:
-			f.drop(g, path)
-			f.disks[path].group = ""
+			g.drop(path)
+			node.disks[path].group = ""
 		}
 	}
 	if len(needed) > 0 {
@@ -226,8 +226,8 @@ func vgReduceMissing(f *Fake, c lvm.VGReduceMissing) error {
 }
 
 // pvSetAllocatable makes lvm.PVSetAllocatable.
-func pvSetAllocatable(f *Fake, c lvm.PVSetAllocatable) error {
-	d, _, err := f.member("PVSetAllocatable", c.Device)
+func pvSetAllocatable(node *Node, c lvm.PVSetAllocatable) error {
+	d, _, err := startMember(node, "PVSetAllocatable", c.Device)
 	if err != nil {
 		return err
 	}
@@ -235,31 +235,31 @@ func pvSetAllocatable(f *Fake, c lvm.PVSetAllocatable) error {
 	return nil
 }
 
-// member starts a command on a physical volume of a group without missing disks.
-func (f *Fake) member(command, path string) (*disk, *group, error) {
-	d := f.disks[path]
+// startMember starts a command on a physical volume of a group without missing disks.
+func startMember(node *Node, command, path string) (*disk, *group, error) {
+	d := node.disks[path]
 	if d == nil || d.detached || d.group == "" {
-		if err := f.begin(command, path); err != nil {
+		if err := begin(node, command, path); err != nil {
 			return nil, nil, err
 		}
 		return nil, nil, fmt.Errorf("physical volume %s: %w", path, lvm.ErrNotFound)
 	}
-	g, err := f.change(command, d.group)
+	g, err := startComplete(node, command, d.group)
 	return d, g, err
 }
 
 // vgActivate makes lvm.VGActivate.
-func vgActivate(f *Fake, c lvm.VGActivate) error {
-	g, err := f.change("VGActivate", c.VG)
+func vgActivate(node *Node, c lvm.VGActivate) error {
+	g, err := startComplete(node, "VGActivate", c.VG)
 	if err != nil {
 		return err
 	}
-	return f.activate(g)
+	return g.activateAll()
 }
 
 // vgRemove makes lvm.VGRemove.
-func vgRemove(f *Fake, c lvm.VGRemove) error {
-	g, err := f.change("VGRemove", c.VG)
+func vgRemove(node *Node, c lvm.VGRemove) error {
+	g, err := startComplete(node, "VGRemove", c.VG)
 	if err != nil {
 		return err
 	}
@@ -267,39 +267,39 @@ func vgRemove(f *Fake, c lvm.VGRemove) error {
 		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrNotEmpty)
 	}
 	for _, path := range g.disks {
-		f.disks[path].group = ""
+		node.disks[path].group = ""
 	}
-	delete(f.groups, c.VG)
+	delete(node.groups, c.VG)
 	return nil
 }
 
 // pvResize makes lvm.PVResize.
-func pvResize(f *Fake, c lvm.PVResize) error {
-	if err := f.begin("PVResize", c.Device); err != nil {
+func pvResize(node *Node, c lvm.PVResize) error {
+	if err := begin(node, "PVResize", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[c.Device]
+	d := node.disks[c.Device]
 	if d == nil || d.detached || d.group != c.VG {
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
 	}
 	d.size, d.grown = d.size+d.grown, 0
-	f.groups[c.VG].changes++
+	node.groups[c.VG].changes++
 	return nil
 }
 
 // Grow makes a disk larger by this size. Its physical volume stays.
-func (f *Fake) Grow(path string, by lvm.Bytes) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.disks[path].grown += by
+func (node *Node) Grow(path string, by lvm.Bytes) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.disks[path].grown += by
 }
 
 // pvRemove makes lvm.PVRemove.
-func pvRemove(f *Fake, c lvm.PVRemove) error {
-	if err := f.begin("PVRemove", c.Device); err != nil {
+func pvRemove(node *Node, c lvm.PVRemove) error {
+	if err := begin(node, "PVRemove", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[c.Device]
+	d := node.disks[c.Device]
 	switch {
 	case d == nil || d.detached || d.uuid == "":
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
@@ -311,16 +311,16 @@ func pvRemove(f *Fake, c lvm.PVRemove) error {
 }
 
 // devicesFileRemove makes lvm.DevicesFileRemove for a node without a devices file.
-func devicesFileRemove(f *Fake, c lvm.DevicesFileRemove) error {
-	return f.begin("DevicesFileRemove", c.Device)
+func devicesFileRemove(node *Node, c lvm.DevicesFileRemove) error {
+	return begin(node, "DevicesFileRemove", c.Device)
 }
 
 // devicesFileAdd makes lvm.DevicesFileAdd for a node with a devices file.
-func devicesFileAdd(f *Fake, c lvm.DevicesFileAdd) error {
-	if err := f.begin("DevicesFileAdd", c.Device); err != nil {
+func devicesFileAdd(node *Node, c lvm.DevicesFileAdd) error {
+	if err := begin(node, "DevicesFileAdd", c.Device); err != nil {
 		return err
 	}
-	if d := f.disks[c.Device]; d != nil {
+	if d := node.disks[c.Device]; d != nil {
 		d.hidden = false
 	}
 	return nil

@@ -13,24 +13,24 @@ import (
 func (f *Fake) ReadDevices(_ context.Context, devices ...string) (*lvm.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ReadDevices", strings.Join(devices, ", ")); err != nil {
+	if err := begin(&f.Node, "ReadDevices", strings.Join(devices, ", ")); err != nil {
 		return nil, err
 	}
 	report := &lvm.Report{}
 	for name, g := range f.groups {
 		if slices.ContainsFunc(g.disks, func(path string) bool { return slices.Contains(devices, path) }) {
-			report.VGs = append(report.VGs, f.reportVG(name))
+			report.VGs = append(report.VGs, reportVG(&f.Node, name))
 		}
 	}
 	return report, nil
 }
 
 // groupDeactivate makes lvm.GroupDeactivate.
-func groupDeactivate(f *Fake, c lvm.GroupDeactivate) error {
-	if err := f.begin("GroupDeactivate", c.Group.UUID); err != nil {
+func groupDeactivate(node *Node, c lvm.GroupDeactivate) error {
+	if err := begin(node, "GroupDeactivate", c.Group.UUID); err != nil {
 		return err
 	}
-	g := f.groups[c.Group.Name]
+	g := node.groups[c.Group.Name]
 	if g == nil || g.uuid != c.Group.UUID {
 		return fmt.Errorf("volume group %s: %w", c.Group.UUID, lvm.ErrNotFound)
 	}
@@ -46,27 +46,27 @@ func groupDeactivate(f *Fake, c lvm.GroupDeactivate) error {
 }
 
 // groupBackup makes lvm.GroupBackup. It writes no file.
-func groupBackup(f *Fake, c lvm.GroupBackup) error {
-	return f.begin("GroupBackup", c.Group.UUID)
+func groupBackup(node *Node, c lvm.GroupBackup) error {
+	return begin(node, "GroupBackup", c.Group.UUID)
 }
 
 // Wipe removes the label of a physical volume, as wipefs does. A volume group without physical volumes is gone.
-func (f *Fake) Wipe(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d := f.disks[path]
-	if g := f.groups[d.group]; g != nil {
+func (node *Node) Wipe(path string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	d := node.disks[path]
+	if g := node.groups[d.group]; g != nil {
 		g.disks = slices.DeleteFunc(g.disks, func(p string) bool { return p == path })
 		if len(g.disks) == 0 {
-			delete(f.groups, d.group)
+			delete(node.groups, d.group)
 		}
 	}
 	d.uuid, d.group, d.signature = "", "", ""
 }
 
 // Tag replaces the tags of a volume group, as another program does.
-func (f *Fake) Tag(vg string, tags ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].tags = tags
+func (node *Node) Tag(vg string, tags ...string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].tags = tags
 }

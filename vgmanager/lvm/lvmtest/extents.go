@@ -22,8 +22,8 @@ func (v *volume) isOn(path string) bool {
 	return slices.ContainsFunc(v.parts, func(p *part) bool { return p.on[path] > 0 })
 }
 
-func (f *Fake) freeExtents(g *group, path string) int {
-	free := extents(usable(f.disks[path].size))
+func (g *group) freeExtents(path string) int {
+	free := extents(usable(g.node[path].size))
 	for _, p := range g.all() {
 		free -= p.on[path]
 	}
@@ -36,10 +36,10 @@ func (f *Fake) freeExtents(g *group, path string) int {
 }
 
 // openDisks returns the disks on which LVM allocates new extents: of named, or of all if named is empty.
-func (f *Fake) openDisks(g *group, named []string) []string {
+func (g *group) openDisks(named []string) []string {
 	var open []string
 	for _, path := range g.disks {
-		d := f.disks[path]
+		d := g.node[path]
 		if !d.cordoned && !d.detached && (len(named) == 0 || slices.Contains(named, path)) {
 			open = append(open, path)
 		}
@@ -48,10 +48,10 @@ func (f *Fake) openDisks(g *group, named []string) []string {
 }
 
 // take allocates extents for a part, from one disk after the other. If they are not sufficient, it allocates none.
-func (f *Fake) take(g *group, p *part, n int, disks []string) error {
+func (g *group) take(p *part, n int, disks []string) error {
 	taken := map[string]int{}
 	for _, path := range disks {
-		if room := min(n, f.freeExtents(g, path)); room > 0 {
+		if room := min(n, g.freeExtents(path)); room > 0 {
 			taken[path] = room
 			n -= room
 		}
@@ -70,18 +70,18 @@ func (f *Fake) take(g *group, p *part, n int, disks []string) error {
 
 // takeStriped allocates n extents in stripes on separate disks, or as take does for up to one stripe. LVM can also use
 // several disks for a stripe, but the fake does not.
-func (f *Fake) takeStriped(g *group, p *part, n, stripes int, disks []string) error {
+func (g *group) takeStriped(p *part, n, stripes int, disks []string) error {
 	if stripes <= 1 {
-		return f.take(g, p, n, disks)
+		return g.take(p, n, disks)
 	}
 	each := (n + stripes - 1) / stripes
 	disks = slices.Clone(disks)
-	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })
-	if len(disks) < stripes || f.freeExtents(g, disks[stripes-1]) < each {
+	slices.SortStableFunc(disks, func(a, b string) int { return g.freeExtents(b) - g.freeExtents(a) })
+	if len(disks) < stripes || g.freeExtents(disks[stripes-1]) < each {
 		return fmt.Errorf("%d disks with %d free extents are needed: %w", stripes, each, lvm.ErrNoSpace)
 	}
 	for _, path := range disks[:stripes] {
-		if err := f.take(g, p, each, []string{path}); err != nil {
+		if err := g.take(p, each, []string{path}); err != nil {
 			return err
 		}
 	}
@@ -90,10 +90,10 @@ func (f *Fake) takeStriped(g *group, p *part, n, stripes int, disks []string) er
 
 // takeImages allocates each image of a RAID volume, with one extent of metadata, on a separate disk, starting with
 // the disks with the most free extents. LVM can also use several disks for an image, but the fake does not.
-func (f *Fake) takeImages(g *group, v *volume, layout lvm.Layout, size int, named []string) error {
-	disks := f.openDisks(g, named)
-	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })
-	if len(disks) < layout.Images || f.freeExtents(g, disks[layout.Images-1]) < size+1 {
+func (g *group) takeImages(v *volume, layout lvm.Layout, size int, named []string) error {
+	disks := g.openDisks(named)
+	slices.SortStableFunc(disks, func(a, b string) int { return g.freeExtents(b) - g.freeExtents(a) })
+	if len(disks) < layout.Images || g.freeExtents(disks[layout.Images-1]) < size+1 {
 		return fmt.Errorf("%d disks with %d free extents are needed: %w", layout.Images, size+1, lvm.ErrNoSpace)
 	}
 	for i := range layout.Images {

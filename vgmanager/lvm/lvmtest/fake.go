@@ -16,12 +16,14 @@ import (
 // ExtentSize is LVM's default.
 const ExtentSize lvm.Bytes = 4 << 20
 
-// Fake is an in-memory LVM that fulfills the contract (package contract). The exported functions that LVM does not have change what is below
-// LVM: disks that are added, removed and fail, and data that is copied. It is safe for concurrent use.
-type Fake struct {
+// Fake is an in-memory LVM that fulfills the contract (package contract). It is safe for concurrent use.
+type Fake struct{ Node }
+
+// Node is what is below LVM: disks that are added, removed and fail, and what is on them, which others change too.
+type Node struct {
 	mu     sync.Mutex
 	serial int
-	disks  map[string]*disk
+	disks  disks
 	groups map[string]*group
 	faults map[string]error
 	// archive are the volume groups that were deleted.
@@ -35,6 +37,9 @@ type Fake struct {
 	// accepted are the missing physical volumes whose loss is accepted, by volume group.
 	accepted map[string][]string
 }
+
+// disks are the disks of the node by path.
+type disks map[string]*disk
 
 type disk struct {
 	size         lvm.Bytes
@@ -53,6 +58,8 @@ type disk struct {
 }
 
 type group struct {
+	// node are all disks of the node.
+	node  disks
 	uuid  string
 	tags  []string
 	disks []string
@@ -97,39 +104,39 @@ type part struct {
 
 // New returns a fake without disks.
 func New() *Fake {
-	return &Fake{
-		disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
+	return &Fake{Node{
+		disks: disks{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
 		archive: map[string]archived{}, earlier: map[string][]earlier{},
 		accepted: map[string][]string{}, namesakes: map[string]lvm.VG{},
-	}
+	}}
 }
 
 // AddDisk attaches a blank disk with the device number 98:minor.
-func (f *Fake) AddDisk(path string, size lvm.Bytes, minor uint32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.disks[path] = &disk{size: size, major: 98, minor: minor}
+func (node *Node) AddDisk(path string, size lvm.Bytes, minor uint32) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.disks[path] = &disk{size: size, major: 98, minor: minor}
 }
 
 // Sign writes a signature to a disk. An empty one clears it.
-func (f *Fake) Sign(path, signature string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.disks[path].signature = signature
+func (node *Node) Sign(path, signature string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.disks[path].signature = signature
 }
 
 // Detach removes a disk. Attach adds it again.
-func (f *Fake) Detach(path string) { f.setDetached(path, true) }
+func (node *Node) Detach(path string) { setDetached(node, path, true) }
 
 // Attach adds a detached disk again. Active RAID volumes do not use it until they are refreshed.
-func (f *Fake) Attach(path string) { f.setDetached(path, false) }
+func (node *Node) Attach(path string) { setDetached(node, path, false) }
 
-func (f *Fake) setDetached(path string, detached bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d := f.disks[path]
+func setDetached(node *Node, path string, detached bool) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	d := node.disks[path]
 	d.detached = detached
-	if g := f.groups[d.group]; g != nil && detached {
+	if g := node.groups[d.group]; g != nil && detached {
 		for _, v := range g.lvs {
 			v.stale = v.stale || v.kind == 'r' && v.on && v.isOn(path)
 		}
@@ -137,100 +144,93 @@ func (f *Fake) setDetached(path string, detached bool) {
 }
 
 // Hide makes LVM not list a disk, like a disk that is not in the devices file. DevicesFileAdd reverts it.
-func (f *Fake) Hide(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.disks[path].hidden = true
+func (node *Node) Hide(path string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.disks[path].hidden = true
 }
 
 // AddNamesake attaches a volume group whose name may already be in use. It comes first in reports. TakeNamesake
 // removes it.
-func (f *Fake) AddNamesake(vg lvm.VG) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.namesakes[vg.Name] = vg
+func (node *Node) AddNamesake(vg lvm.VG) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.namesakes[vg.Name] = vg
 }
 
 // TakeNamesake removes what AddNamesake attached.
-func (f *Fake) TakeNamesake(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.namesakes, name)
+func (node *Node) TakeNamesake(name string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	delete(node.namesakes, name)
 }
 
 // Reboot deactivates every logical volume, as on a node without autoactivation, and ends the polling of moves.
-func (f *Fake) Reboot() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, g := range f.groups {
+func (node *Node) Reboot() {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	for _, g := range node.groups {
 		for _, v := range g.lvs {
 			v.on = false
 		}
 	}
-	f.killPollers()
+	killPollers(node)
 }
 
 // Edit changes a logical volume without LVM, for example its usage or health.
-func (f *Fake) Edit(vg, lv string, edit func(*lvm.LV)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	edit(&f.groups[vg].lvs[lv].LV)
+func (node *Node) Edit(vg, lv string, edit func(*lvm.LV)) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	edit(&node.groups[vg].lvs[lv].LV)
 }
 
 // SetMetadataArea sets the metadata area of a volume group, which has a size only if it was given at creation.
-func (f *Fake) SetMetadataArea(vg string, area lvm.MetadataArea) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].area = area
-}
-
-// Untag removes all tags of a volume group.
-func (f *Fake) Untag(vg string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].tags = nil
+func (node *Node) SetMetadataArea(vg string, area lvm.MetadataArea) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].area = area
 }
 
 // WithoutRAID sets whether the kernel lacks RAID support.
-func (f *Fake) WithoutRAID(lacks bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.noRAID = lacks
+func (node *Node) WithoutRAID(lacks bool) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.noRAID = lacks
 }
 
-// Fail makes a command (the name of a method) fail until Fail is called with nil.
-func (f *Fake) Fail(command string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults[command] = err
+// Fail makes a command (the name of a change or of a method) fail until Fail is called with nil.
+func (node *Node) Fail(command string, err error) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.faults[command] = err
 }
 
 // Calls returns how often each command was called.
-func (f *Fake) Calls() map[string]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.calls)
+func (node *Node) Calls() map[string]int {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	return maps.Clone(node.calls)
 }
 
 // begin counts a command and returns its injected error. The caller holds the lock.
-func (f *Fake) begin(command, object string) error {
-	f.calls[command]++
-	if err := f.faults[command]; err != nil {
+func begin(node *Node, command, object string) error {
+	node.calls[command]++
+	if err := node.faults[command]; err != nil {
 		return fmt.Errorf("%s %s: %w", command, object, err)
 	}
 	return nil
 }
 
-func (f *Fake) newUUID() string {
-	f.serial++
-	return fmt.Sprintf("uuid-%06d", f.serial)
+func newUUID(node *Node) string {
+	node.serial++
+	return fmt.Sprintf("uuid-%06d", node.serial)
 }
 
 // ReadLabels implements lvm.LVM.
 func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ReadLabels", strings.Join(devices, ", ")); err != nil {
+	if err := begin(&f.Node, "ReadLabels", strings.Join(devices, ", ")); err != nil {
 		return nil, err
 	}
 	var pvs []lvm.LabeledPV
@@ -257,18 +257,18 @@ func (f *Fake) Recent(ctx context.Context, _ time.Duration) (*lvm.Report, error)
 func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("Report", "of all"); err != nil {
+	if err := begin(&f.Node, "Report", "of all"); err != nil {
 		return nil, err
 	}
 	report := &lvm.Report{VGs: slices.Collect(maps.Values(f.namesakes))}
 	for _, name := range slices.Sorted(maps.Keys(f.groups)) {
-		if vg := f.reportVG(name); vg.MissingPVs < len(vg.PVs) {
+		if vg := reportVG(&f.Node, name); vg.MissingPVs < len(vg.PVs) {
 			report.VGs = append(report.VGs, vg)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(f.disks)) {
 		if d := f.disks[path]; d.uuid != "" && d.group == "" && !d.detached && !d.hidden {
-			report.Unassigned = append(report.Unassigned, f.reportPV(path))
+			report.Unassigned = append(report.Unassigned, reportPV(&f.Node, path))
 		}
 	}
 	return report, nil

@@ -13,18 +13,18 @@ import (
 
 // Overwrite overwrites the label of a disk. LVM no longer finds the physical volume, but the disk stays attached and
 // volumes stay active.
-func (f *Fake) Overwrite(path string) { f.setDetached(path, true) }
+func (node *Node) Overwrite(path string) { setDetached(node, path, true) }
 
 // metadataText returns text metadata of a volume group.
-func (f *Fake) metadataText(vg string) string {
-	g := f.groups[vg]
+func metadataText(node *Node, vg string) string {
+	g := node.groups[vg]
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = %d\nphysical_volumes {\n", vg, g.uuid, g.changes+1)
 	for i, path := range g.disks {
-		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
+		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, node.disks[path].uuid)
 	}
 	text.WriteString("}\nlogical_volumes {\n")
-	text.WriteString(f.volumesText(g) + "}\n}\n")
+	text.WriteString(volumesText(node, g) + "}\n}\n")
 	return text.String()
 }
 
@@ -32,13 +32,13 @@ func (f *Fake) metadataText(vg string) string {
 func (f *Fake) ReadBackup(_ context.Context, vg string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ReadBackup", vg); err != nil {
+	if err := begin(&f.Node, "ReadBackup", vg); err != nil {
 		return nil, err
 	}
 	if f.groups[vg] == nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, os.ErrNotExist)
 	}
-	m, err := textmeta.Decode([]byte(f.metadataText(vg)))
+	m, err := textmeta.Decode([]byte(metadataText(&f.Node, vg)))
 	if err == nil {
 		m.File = lvm.BackupDir + vg
 	}
@@ -47,14 +47,14 @@ func (f *Fake) ReadBackup(_ context.Context, vg string) (*textmeta.Metadata, err
 
 // DeleteGroup deletes a volume group with its volumes, as an administrator does with vgremove --force. The labels of
 // the disks stay.
-func (f *Fake) DeleteGroup(vg string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.archive[vg] = archived{f.groups[vg], f.metadataText(vg)}
-	for _, path := range f.groups[vg].disks {
-		f.disks[path].group = ""
+func (node *Node) DeleteGroup(vg string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.archive[vg] = archived{node.groups[vg], metadataText(node, vg)}
+	for _, path := range node.groups[vg].disks {
+		node.disks[path].group = ""
 	}
-	delete(f.groups, vg)
+	delete(node.groups, vg)
 }
 
 // archived is a deleted volume group.
@@ -67,7 +67,7 @@ type archived struct {
 func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ReadArchive", vg); err != nil {
+	if err := begin(&f.Node, "ReadArchive", vg); err != nil {
 		return nil, err
 	}
 	a := f.archive[vg]
@@ -84,51 +84,51 @@ func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metada
 func archiveFile(vg string) string { return lvm.ArchiveDir + vg + "_00001-1.vg" }
 
 // groupRestore makes lvm.GroupRestore.
-func groupRestore(f *Fake, c lvm.GroupRestore) error {
-	if err := f.begin("GroupRestore", c.VG); err != nil {
+func groupRestore(node *Node, c lvm.GroupRestore) error {
+	if err := begin(node, "GroupRestore", c.VG); err != nil {
 		return err
 	}
-	a := f.archive[c.VG]
+	a := node.archive[c.VG]
 	switch {
 	case a.group == nil || c.File != archiveFile(c.VG):
 		return fmt.Errorf("file %s: %w", c.File, os.ErrNotExist)
 	case a.uuid != c.UUID || strings.Contains(a.text, "thin-pool"):
 		return fmt.Errorf("file %s: %w", c.File, lvm.ErrDamaged)
-	case f.groups[c.VG] != nil:
+	case node.groups[c.VG] != nil:
 		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrExists)
 	}
 	for _, path := range a.disks {
-		if d := f.disks[path]; d.detached || d.group != "" || d.uuid == "" {
+		if d := node.disks[path]; d.detached || d.group != "" || d.uuid == "" {
 			return fmt.Errorf("physical volume on %s: %w", path, lvm.ErrNotFound)
 		}
 	}
 	for _, path := range a.disks {
-		f.disks[path].group = c.VG
+		node.disks[path].group = c.VG
 	}
 	for _, v := range a.lvs {
 		v.on = false
 	}
-	f.groups[c.VG] = a.group
+	node.groups[c.VG] = a.group
 	return nil
 }
 
 // metadataDump makes lvm.MetadataDump.
-func metadataDump(f *Fake, c lvm.MetadataDump) error {
-	if err := f.begin("MetadataDump", c.Device); err != nil {
+func metadataDump(node *Node, c lvm.MetadataDump) error {
+	if err := begin(node, "MetadataDump", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[c.Device]
+	d := node.disks[c.Device]
 	if d == nil || d.detached || d.group == "" {
 		return fmt.Errorf("device %s: %w", c.Device, lvm.ErrNotFound)
 	}
-	return os.WriteFile(c.File, []byte(f.metadataText(d.group)), 0o600)
+	return os.WriteFile(c.File, []byte(metadataText(node, d.group)), 0o600)
 }
 
 // LabelCheck implements lvm.LVM.
 func (f *Fake) LabelCheck(_ context.Context, device string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("LabelCheck", device); err != nil {
+	if err := begin(&f.Node, "LabelCheck", device); err != nil {
 		return err
 	}
 	if d := f.disks[device]; d == nil || d.detached || d.torn {
@@ -138,18 +138,18 @@ func (f *Fake) LabelCheck(_ context.Context, device string) error {
 }
 
 // Tear damages the headers of a disk, but not its label, as a killed command does.
-func (f *Fake) Tear(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.disks[path].torn = true
+func (node *Node) Tear(path string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.disks[path].torn = true
 }
 
 // labelRestore makes lvm.LabelRestore.
-func labelRestore(f *Fake, c lvm.LabelRestore) error {
-	if err := f.begin("LabelRestore", c.Device); err != nil {
+func labelRestore(node *Node, c lvm.LabelRestore) error {
+	if err := begin(node, "LabelRestore", c.Device); err != nil {
 		return err
 	}
-	d, g := f.disks[c.Device], f.groups[c.VG]
+	d, g := node.disks[c.Device], node.groups[c.VG]
 	if d == nil || g == nil || d.uuid != c.PV || !slices.Contains(g.disks, c.Device) {
 		return fmt.Errorf("physical volume %s on %s: %w", c.PV, c.Device, lvm.ErrNotFound)
 	}

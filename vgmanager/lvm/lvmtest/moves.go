@@ -24,10 +24,10 @@ type step struct {
 
 // Progress sets the progress of the copies in the kernel: all moves, and all RAID volumes of the group that are not
 // in sync. A move at 100 ends if it is polled.
-func (f *Fake) Progress(vg string, percent float64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g := f.groups[vg]
+func (node *Node) Progress(vg string, percent float64) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	g := node.groups[vg]
 	for _, m := range g.moves {
 		m.percent = percent
 	}
@@ -37,18 +37,18 @@ func (f *Fake) Progress(vg string, percent float64) {
 			v.SyncPercent = &at
 		}
 	}
-	f.finish(g)
+	g.finish()
 }
 
 // KillPollers ends the processes that poll the moves, as at the end of their container.
-func (f *Fake) KillPollers() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.killPollers()
+func (node *Node) KillPollers() {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	killPollers(node)
 }
 
-func (f *Fake) killPollers() {
-	for _, g := range f.groups {
+func killPollers(node *Node) {
+	for _, g := range node.groups {
 		for _, m := range g.moves {
 			m.polled = false
 		}
@@ -56,7 +56,7 @@ func (f *Fake) killPollers() {
 }
 
 // finish ends the moves that are done.
-func (f *Fake) finish(g *group) {
+func (g *group) finish() {
 	g.moves = slices.DeleteFunc(g.moves, func(m *move) bool {
 		done := m.polled && m.percent >= 100
 		for _, s := range m.steps {
@@ -72,7 +72,7 @@ func (f *Fake) finish(g *group) {
 	})
 }
 
-func (f *Fake) isMoving(g *group, p *part) bool {
+func (g *group) isMoving(p *part) bool {
 	for _, m := range g.moves {
 		if slices.ContainsFunc(m.steps, func(s step) bool { return s.part == p }) {
 			return true
@@ -83,26 +83,26 @@ func (f *Fake) isMoving(g *group, p *part) bool {
 
 // isLocked returns true if a move locks the volume, so that LVM does not change it. Of a RAID volume or a pool only
 // parts are locked.
-func (f *Fake) isLocked(g *group, v *volume) bool {
-	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return f.isMoving(g, p) })
+func (g *group) isLocked(v *volume) bool {
+	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return g.isMoving(p) })
 }
 
 // pvMoveStart makes lvm.PVMoveStart.
-func pvMoveStart(f *Fake, c lvm.PVMoveStart) error {
-	_, g, err := f.member("PVMoveStart", c.Source)
+func pvMoveStart(node *Node, c lvm.PVMoveStart) error {
+	_, g, err := startMember(node, "PVMoveStart", c.Source)
 	if err != nil {
 		return err
 	}
 	for _, m := range g.moves {
 		if m.source == c.Source {
 			m.polled = true
-			f.finish(g)
+			g.finish()
 			return nil
 		}
 	}
 	m := &move{name: fmt.Sprintf("pvmove%d", len(g.moves)), source: c.Source, polled: true}
 	g.moves = append(g.moves, m)
-	if err := f.fill(g, m, c.Target); err != nil {
+	if err := g.fill(m, c.Target); err != nil {
 		g.moves = g.moves[:len(g.moves)-1]
 		return fmt.Errorf("physical volume %s: %w", c.Source, err)
 	}
@@ -111,7 +111,7 @@ func pvMoveStart(f *Fake, c lvm.PVMoveStart) error {
 
 // fill finds a target for everything on the source: the named one, or any if it is empty. Targets that it found count
 // as used.
-func (f *Fake) fill(g *group, m *move, named string) error {
+func (g *group) fill(m *move, named string) error {
 	var targets []string
 	if named != "" {
 		targets = []string{named}
@@ -121,9 +121,9 @@ func (f *Fake) fill(g *group, m *move, named string) error {
 			continue
 		}
 		target := part{}
-		disks := slices.DeleteFunc(f.openDisks(g, targets),
-			func(path string) bool { return path == m.source || f.hasSibling(g, p, path) })
-		if err := f.take(g, &target, p.on[m.source], disks); err != nil {
+		disks := slices.DeleteFunc(g.openDisks(targets),
+			func(path string) bool { return path == m.source || g.hasSibling(p, path) })
+		if err := g.take(&target, p.on[m.source], disks); err != nil {
 			return err
 		}
 		m.steps = append(m.steps, step{part: p, to: target.on})
@@ -135,7 +135,7 @@ func (f *Fake) fill(g *group, m *move, named string) error {
 }
 
 // hasSibling returns true if another image of the same volume is on a disk.
-func (f *Fake) hasSibling(g *group, p *part, path string) bool {
+func (g *group) hasSibling(p *part, path string) bool {
 	for _, v := range g.lvs {
 		if v.kind != 'r' || !slices.Contains(v.parts, p) {
 			continue
@@ -147,29 +147,29 @@ func (f *Fake) hasSibling(g *group, p *part, path string) bool {
 }
 
 // pvMoveResume makes lvm.PVMoveResume.
-func pvMoveResume(f *Fake, _ lvm.PVMoveResume) error {
-	if err := f.begin("PVMoveResume", "of all"); err != nil {
+func pvMoveResume(node *Node, _ lvm.PVMoveResume) error {
+	if err := begin(node, "PVMoveResume", "of all"); err != nil {
 		return err
 	}
-	for _, g := range f.groups {
+	for _, g := range node.groups {
 		for _, m := range g.moves {
 			m.polled = true
 		}
-		f.finish(g)
+		g.finish()
 	}
 	return nil
 }
 
 // pvMoveAbort makes lvm.PVMoveAbort.
-func pvMoveAbort(f *Fake, c lvm.PVMoveAbort) error {
-	if err := f.begin("PVMoveAbort", c.Source); err != nil {
+func pvMoveAbort(node *Node, c lvm.PVMoveAbort) error {
+	if err := begin(node, "PVMoveAbort", c.Source); err != nil {
 		return err
 	}
-	d := f.disks[c.Source]
+	d := node.disks[c.Source]
 	if d == nil || d.detached || d.uuid == "" {
 		return fmt.Errorf("physical volume %s: %w", c.Source, lvm.ErrNotFound)
 	}
-	if g := f.groups[d.group]; g != nil {
+	if g := node.groups[d.group]; g != nil {
 		g.moves = slices.DeleteFunc(g.moves, func(m *move) bool { return m.source == c.Source })
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 func (f *Fake) CheckRAID(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("CheckRAID", "of the kernel"); err != nil {
+	if err := begin(&f.Node, "CheckRAID", "of the kernel"); err != nil {
 		return err
 	}
 	if f.noRAID {
@@ -23,8 +23,8 @@ func (f *Fake) CheckRAID(context.Context) error {
 }
 
 // lvRepair makes lvm.LVRepair. Progress copies the data.
-func lvRepair(f *Fake, c lvm.LVRepair) error {
-	g, err := f.changeWhole("LVRepair", c.VG)
+func lvRepair(node *Node, c lvm.LVRepair) error {
+	g, err := startWhole(node, "LVRepair", c.VG)
 	if err != nil {
 		return err
 	}
@@ -35,12 +35,12 @@ func lvRepair(f *Fake, c lvm.LVRepair) error {
 	case v.kind != 'r':
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrInvalid)
 	}
-	lost := f.lostImages(v)
+	lost := g.lostImages(v)
 	if len(lost) > bears(v) {
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
 	for _, number := range lost {
-		if err := f.replace(g, v, number); err != nil {
+		if err := g.replace(v, number); err != nil {
 			return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 		}
 	}
@@ -53,10 +53,10 @@ func lvRepair(f *Fake, c lvm.LVRepair) error {
 }
 
 // lostImages returns the numbers of the images on missing disks.
-func (f *Fake) lostImages(v *volume) []string {
+func (g *group) lostImages(v *volume) []string {
 	var lost []string
 	for _, p := range v.parts {
-		if number, is := strings.CutPrefix(p.suffix, "_rimage_"); is && f.isLost(p) {
+		if number, is := strings.CutPrefix(p.suffix, "_rimage_"); is && g.isLost(p) {
 			lost = append(lost, number)
 		}
 	}
@@ -75,12 +75,12 @@ func bears(v *volume) int {
 }
 
 // replace moves an image to a disk that has no image of the volume.
-func (f *Fake) replace(g *group, v *volume, number string) error {
+func (g *group) replace(v *volume, number string) error {
 	image := v.part("_rimage_" + number)
 	meta := v.part("_rmeta_" + number)
 	need := image.size() + meta.size()
-	for _, path := range f.openDisks(g, nil) {
-		if !v.isOn(path) && f.freeExtents(g, path) >= need {
+	for _, path := range g.openDisks(nil) {
+		if !v.isOn(path) && g.freeExtents(path) >= need {
 			image.on, meta.on = map[string]int{path: image.size()}, map[string]int{path: meta.size()}
 			return nil
 		}
@@ -93,8 +93,8 @@ func (v *volume) part(suffix string) *part {
 }
 
 // lvRefresh makes lvm.LVRefresh.
-func lvRefresh(f *Fake, c lvm.LVRefresh) error {
-	g, err := f.changeIncomplete("LVRefresh", c.VG)
+func lvRefresh(node *Node, c lvm.LVRefresh) error {
+	g, err := start(node, "LVRefresh", c.VG)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func lvRefresh(f *Fake, c lvm.LVRefresh) error {
 	switch {
 	case v == nil:
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
-	case f.needsMissing(g, v):
+	case g.needsMissing(v):
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
 	v.stale = false
@@ -110,8 +110,8 @@ func lvRefresh(f *Fake, c lvm.LVRefresh) error {
 }
 
 // lvRebuild makes lvm.LVRebuild.
-func lvRebuild(f *Fake, c lvm.LVRebuild) error {
-	g, err := f.change("LVRebuild", c.VG)
+func lvRebuild(node *Node, c lvm.LVRebuild) error {
+	g, err := startComplete(node, "LVRebuild", c.VG)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ type earlier struct {
 }
 
 // save archives the metadata of a volume group before a change.
-func (f *Fake) save(g *group, vg string) {
-	if f.groups[vg] == g {
-		f.earlier[vg] = append(f.earlier[vg], earlier{f.metadataText(vg), cloned(g.lvs), slices.Clone(g.tags),
+func save(node *Node, g *group, vg string) {
+	if node.groups[vg] == g {
+		node.earlier[vg] = append(node.earlier[vg], earlier{metadataText(node, vg), cloned(g.lvs), slices.Clone(g.tags),
 			g.changes})
 	}
 	g.changes++
@@ -46,28 +46,28 @@ func cloned(lvs map[string]*volume) map[string]*volume {
 
 // Rollback restores the oldest archived metadata with this number of volumes in the pool, or in the group if pool is
 // "", as an administrator does with vgcfgrestore. All volumes must be inactive.
-func (f *Fake) Rollback(vg, pool string, volumes int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at := slices.IndexFunc(f.earlier[vg], func(e earlier) bool {
+func (node *Node) Rollback(vg, pool string, volumes int) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	at := slices.IndexFunc(node.earlier[vg], func(e earlier) bool {
 		if pool == "" {
 			return len(e.lvs) == volumes
 		}
 		return e.lvs[pool] != nil && len((&group{lvs: e.lvs}).inPool(pool)) == volumes
 	})
-	f.save(f.groups[vg], vg)
-	f.restore(vg, f.earlier[vg][at])
+	save(node, node.groups[vg], vg)
+	restore(node, vg, node.earlier[vg][at])
 }
 
 // ForgetArchive deletes the archived metadata of a volume group.
-func (f *Fake) ForgetArchive(vg string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.earlier, vg)
+func (node *Node) ForgetArchive(vg string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	delete(node.earlier, vg)
 }
 
-func (f *Fake) restore(vg string, e earlier) {
-	g := f.groups[vg]
+func restore(node *Node, vg string, e earlier) {
+	g := node.groups[vg]
 	lvs := cloned(e.lvs)
 	for name, v := range lvs {
 		v.on = false
@@ -79,7 +79,7 @@ func (f *Fake) restore(vg string, e earlier) {
 }
 
 // countTransaction records that a thin volume was added to its pool or removed from it.
-func (f *Fake) countTransaction(g *group, v *volume, added bool) {
+func countTransaction(node *Node, g *group, v *volume, added bool) {
 	pool := g.lvs[v.PoolName]
 	if pool == nil {
 		return
@@ -90,9 +90,9 @@ func (f *Fake) countTransaction(g *group, v *volume, added bool) {
 	pool.transaction++
 	pool.kernel.transaction = pool.transaction
 	if added {
-		pool.kernel.devices[f.deviceID(v)] = true
+		pool.kernel.devices[deviceID(node, v)] = true
 	} else {
-		delete(pool.kernel.devices, f.deviceID(v))
+		delete(pool.kernel.devices, deviceID(node, v))
 	}
 }
 
@@ -108,14 +108,14 @@ func (v *volume) kernelTransaction() uint64 {
 func (f *Fake) ReadMetadata(_ context.Context, device string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ReadMetadata", device); err != nil {
+	if err := begin(&f.Node, "ReadMetadata", device); err != nil {
 		return nil, err
 	}
 	d := f.disks[device]
 	if d == nil || d.detached || d.group == "" {
 		return nil, fmt.Errorf("device %s: %w", device, lvm.ErrNotFound)
 	}
-	return textmeta.Decode([]byte(f.metadataText(d.group)))
+	return textmeta.Decode([]byte(metadataText(&f.Node, d.group)))
 }
 
 // FindMetadata implements lvm.LVM.
@@ -123,7 +123,7 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Me
 	[]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("FindMetadata", vg); err != nil {
+	if err := begin(&f.Node, "FindMetadata", vg); err != nil {
 		return nil, nil, err
 	}
 	var reasons []string
@@ -145,8 +145,8 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Me
 }
 
 // metadataRestore makes lvm.MetadataRestore.
-func metadataRestore(f *Fake, c lvm.MetadataRestore) error {
-	g, err := f.changeWhole("MetadataRestore", c.VG)
+func metadataRestore(node *Node, c lvm.MetadataRestore) error {
+	g, err := startWhole(node, "MetadataRestore", c.VG)
 	if err != nil {
 		return err
 	}
@@ -159,17 +159,17 @@ func metadataRestore(f *Fake, c lvm.MetadataRestore) error {
 			return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrInUse)
 		}
 	}
-	at := slices.IndexFunc(f.earlier[c.VG], func(e earlier) bool { return e.text == string(text) })
+	at := slices.IndexFunc(node.earlier[c.VG], func(e earlier) bool { return e.text == string(text) })
 	if at < 0 || g.uuid != c.UUID {
 		return fmt.Errorf("file %s: %w", c.File, lvm.ErrDamaged)
 	}
-	f.restore(c.VG, f.earlier[c.VG][at])
+	restore(node, c.VG, node.earlier[c.VG][at])
 	return nil
 }
 
 // volumesText returns the logical volumes of a group as LVM writes them. Their extents are made up: each part has
 // extents of its own.
-func (f *Fake) volumesText(g *group) string {
+func volumesText(node *Node, g *group) string {
 	var text strings.Builder
 	section := func(name, uuid, status string, segments ...string) {
 		_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nstatus = [%s]\n", name, uuid, status)
@@ -189,13 +189,13 @@ func (f *Fake) volumesText(g *group) string {
 				name, v.transaction+1, v.ChunkSize/512))
 		case 'V':
 			section(name, v.UUID, visible, fmt.Sprintf("start_extent = 0\nextent_count = %d\ntype = \"thin\"\n"+
-				"thin_pool = %q\ntransaction_id = 0\ndevice_id = %d\n", size, v.PoolName, f.deviceID(v)))
+				"thin_pool = %q\ntransaction_id = 0\ndevice_id = %d\n", size, v.PoolName, deviceID(node, v)))
 		default:
-			section(name, v.UUID, visible, f.stripes(g, v, "")...)
+			section(name, v.UUID, visible, g.stripes(v, "")...)
 		}
 		for _, p := range v.parts {
 			if p.suffix != "" {
-				section(name+p.suffix, v.UUID+p.suffix, `"READ", "WRITE"`, f.stripes(g, v, p.suffix)...)
+				section(name+p.suffix, v.UUID+p.suffix, `"READ", "WRITE"`, g.stripes(v, p.suffix)...)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func (f *Fake) volumesText(g *group) string {
 }
 
 // stripes returns the segments of the parts of a volume with this suffix.
-func (f *Fake) stripes(g *group, v *volume, suffix string) []string {
+func (g *group) stripes(v *volume, suffix string) []string {
 	var segments []string
 	start := 0
 	for i, p := range v.parts {
@@ -222,8 +222,8 @@ func (f *Fake) stripes(g *group, v *volume, suffix string) []string {
 }
 
 // Lose removes a volume from the metadata of its group, as if it was never created.
-func (f *Fake) Lose(vg, name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.groups[vg].lvs, name)
+func (node *Node) Lose(vg, name string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	delete(node.groups[vg].lvs, name)
 }

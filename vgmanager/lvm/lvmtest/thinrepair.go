@@ -26,34 +26,34 @@ type metadata struct {
 }
 
 // DamagePool damages the metadata of an inactive pool. A repair cannot save the volumes that are gone.
-func (f *Fake) DamagePool(vg, pool string, gone ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
+func (node *Node) DamagePool(vg, pool string, gone ...string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
 }
 
 // SalvagePool damages the metadata of an inactive pool as DamagePool, so that thin_repair would save no volume.
-func (f *Fake) SalvagePool(vg, pool string, gone ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone, salvaged: true}
+func (node *Node) SalvagePool(vg, pool string, gone ...string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone, salvaged: true}
 }
 
 // BlankPool overwrites the first block of the metadata of an inactive pool with zeros.
-func (f *Fake) BlankPool(vg, pool string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].lvs[pool].metadata.blank = true
+func (node *Node) BlankPool(vg, pool string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].lvs[pool].metadata.blank = true
 }
 
 // IsBlank returns what thinmeta.IsBlank returns for an active metadata volume.
 func (f *Fake) IsBlank(_ context.Context, device string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("IsBlank", device); err != nil {
+	if err := begin(&f.Node, "IsBlank", device); err != nil {
 		return false, err
 	}
-	m, _, err := f.metadataOn(device)
+	m, _, err := metadataOn(&f.Node, device)
 	if err != nil {
 		return false, err
 	}
@@ -61,10 +61,10 @@ func (f *Fake) IsBlank(_ context.Context, device string) (bool, error) {
 }
 
 // metadataOn returns the metadata on an active metadata volume, and the name of the pool.
-func (f *Fake) metadataOn(device string) (metadata, string, error) {
+func metadataOn(node *Node, device string) (metadata, string, error) {
 	vg, name, _ := strings.Cut(strings.TrimPrefix(device, "/dev/"), "/")
 	name = strings.TrimSuffix(name, "_tmeta")
-	g := f.groups[vg]
+	g := node.groups[vg]
 	if g == nil || g.lvs[name] == nil || !g.lvs[name].metadata.open {
 		return metadata{}, "", fmt.Errorf("device %s does not exist", device)
 	}
@@ -72,54 +72,54 @@ func (f *Fake) metadataOn(device string) (metadata, string, error) {
 }
 
 // FlagPool makes the kernel require a check of the metadata of an active pool.
-func (f *Fake) FlagPool(vg, pool string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].lvs[pool].metadata.flagged = true
+func (node *Node) FlagPool(vg, pool string) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].lvs[pool].metadata.flagged = true
 }
 
 // Inspect returns what thinmeta.Inspect returns for an active metadata volume.
 func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.inspect("Inspect", pool)
+	return inspect(&f.Node, "Inspect", pool)
 }
 
 // Salvage writes a file and returns what thinmeta.Salvage returns for an active metadata volume.
 func (f *Fake) Salvage(_ context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m, err := f.inspect("Salvage", pool)
+	m, err := inspect(&f.Node, "Salvage", pool)
 	if err != nil {
 		return nil, err
 	}
 	return m.Devices, os.WriteFile(file, []byte("<superblock>"), 0o600)
 }
 
-func (f *Fake) inspect(call string, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
-	if err := f.begin(call, pool.Device); err != nil {
+func inspect(node *Node, call string, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+	if err := begin(node, call, pool.Device); err != nil {
 		return nil, err
 	}
-	m, name, err := f.metadataOn(pool.Device)
+	m, name, err := metadataOn(node, pool.Device)
 	if err != nil {
 		return nil, err
 	}
 	vg := vgOf(pool.Device)
 	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged,
 		Salvaged:      m.salvaged,
-		TransactionID: f.groups[vgOf(pool.Device)].lvs[name].kernelTransaction(),
+		TransactionID: node.groups[vgOf(pool.Device)].lvs[name].kernelTransaction(),
 		Devices:       map[uint64]thinmeta.Device{}}
 	if m.damaged {
 		result.Problem = "bad checksum in metadata block"
 	}
-	if kernel := f.groups[vg].lvs[name].kernel; kernel != nil {
+	if kernel := node.groups[vg].lvs[name].kernel; kernel != nil {
 		for id := range kernel.devices {
 			result.Devices[id] = thinmeta.Device{Recorded: 1, Found: 1}
 		}
 	}
-	for _, v := range f.groups[vg].lvs {
+	for _, v := range node.groups[vg].lvs {
 		if slices.Contains(m.gone, v.Name) || slices.Contains(m.missing, v.Name) {
-			delete(result.Devices, f.deviceID(v))
+			delete(result.Devices, deviceID(node, v))
 		}
 	}
 	return result, nil
@@ -131,24 +131,24 @@ func vgOf(device string) string {
 	return vg
 }
 
-func (f *Fake) deviceID(v *volume) uint64 {
+func deviceID(node *Node, v *volume) uint64 {
 	if v.deviceID == 0 {
-		f.serial++
-		v.deviceID = uint64(f.serial)
+		node.serial++
+		v.deviceID = uint64(node.serial)
 	}
 	return v.deviceID
 }
 
-// inactivePool starts a command on an inactive pool.
-func (f *Fake) inactivePool(command, vg, pool string) (*group, *volume, error) {
-	g, err := f.changeWhole(command, vg)
+// startInactive starts a command on an inactive pool.
+func startInactive(node *Node, command, vg, pool string) (*group, *volume, error) {
+	g, err := startWhole(node, command, vg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.inactive(g, vg, pool)
+	return inactive(g, vg, pool)
 }
 
-func (f *Fake) inactive(g *group, vg, pool string) (*group, *volume, error) {
+func inactive(g *group, vg, pool string) (*group, *volume, error) {
 	p := g.lvs[pool]
 	if p == nil || p.kind != 't' {
 		return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
@@ -162,16 +162,16 @@ func (f *Fake) inactive(g *group, vg, pool string) (*group, *volume, error) {
 }
 
 // thinMetadataActivate makes lvm.ThinMetadataActivate.
-func thinMetadataActivate(f *Fake, c lvm.ThinMetadataActivate) error {
-	g, err := f.changeIncomplete("ThinMetadataActivate", c.VG)
+func thinMetadataActivate(node *Node, c lvm.ThinMetadataActivate) error {
+	g, err := start(node, "ThinMetadataActivate", c.VG)
 	if err != nil {
 		return err
 	}
-	_, p, err := f.inactive(g, c.VG, c.Pool)
+	_, p, err := inactive(g, c.VG, c.Pool)
 	if err != nil {
 		return err
 	}
-	if f.needsMissing(g, p) {
+	if g.needsMissing(p) {
 		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Pool, lvm.ErrMissingPV)
 	}
 	p.metadata.open = true
@@ -179,8 +179,8 @@ func thinMetadataActivate(f *Fake, c lvm.ThinMetadataActivate) error {
 }
 
 // thinMetadataDeactivate makes lvm.ThinMetadataDeactivate.
-func thinMetadataDeactivate(f *Fake, c lvm.ThinMetadataDeactivate) error {
-	_, p, err := f.find("ThinMetadataDeactivate", c.VG, c.Pool)
+func thinMetadataDeactivate(node *Node, c lvm.ThinMetadataDeactivate) error {
+	_, p, err := startVolume(node, "ThinMetadataDeactivate", c.VG, c.Pool)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func thinMetadataDeactivate(f *Fake, c lvm.ThinMetadataDeactivate) error {
 func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("ThinDeviceIDs", vg); err != nil {
+	if err := begin(&f.Node, "ThinDeviceIDs", vg); err != nil {
 		return nil, err
 	}
 	g := f.groups[vg]
@@ -202,28 +202,28 @@ func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uin
 	ids := map[string]uint64{}
 	for _, v := range g.lvs {
 		if v.PoolName == pool {
-			ids[v.UUID] = f.deviceID(v)
+			ids[v.UUID] = deviceID(&f.Node, v)
 		}
 	}
 	return ids, nil
 }
 
 // thinPoolRepair makes lvm.ThinPoolRepair.
-func thinPoolRepair(f *Fake, c lvm.ThinPoolRepair) error {
-	return f.rewriteMetadata("ThinPoolRepair", c.VG, c.Pool)
+func thinPoolRepair(node *Node, c lvm.ThinPoolRepair) error {
+	return rewriteMetadata(node, "ThinPoolRepair", c.VG, c.Pool)
 }
 
 // thinPoolRestore makes lvm.ThinPoolRestore. The volumes that are gone are those that Salvage did not write.
-func thinPoolRestore(f *Fake, c lvm.ThinPoolRestore) error {
+func thinPoolRestore(node *Node, c lvm.ThinPoolRestore) error {
 	if _, err := os.Stat(c.File); err != nil {
 		return err
 	}
-	return f.rewriteMetadata("ThinPoolRestore", c.VG, c.Pool)
+	return rewriteMetadata(node, "ThinPoolRestore", c.VG, c.Pool)
 }
 
 // rewriteMetadata writes the metadata of an inactive pool without the volumes that are gone, and keeps the previous.
-func (f *Fake) rewriteMetadata(command, vg, pool string) error {
-	g, p, err := f.inactivePool(command, vg, pool)
+func rewriteMetadata(node *Node, command, vg, pool string) error {
+	g, p, err := startInactive(node, command, vg, pool)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (f *Fake) rewriteMetadata(command, vg, pool string) error {
 	}
 	kept := &volume{kind: '-', LV: lvm.LV{Name: fmt.Sprintf("%s_meta%d", pool, n), Size: p.MetadataSize,
 		SegType: "linear"}}
-	if err := f.add(g, vg, kept); err != nil {
+	if err := add(node, g, vg, kept); err != nil {
 		return err
 	}
 	kept.on = false
@@ -242,19 +242,19 @@ func (f *Fake) rewriteMetadata(command, vg, pool string) error {
 }
 
 // thinPoolActivate makes lvm.ThinPoolActivate.
-func thinPoolActivate(f *Fake, c lvm.ThinPoolActivate) error {
-	g, err := f.change("ThinPoolActivate", c.VG)
+func thinPoolActivate(node *Node, c lvm.ThinPoolActivate) error {
+	g, err := startComplete(node, "ThinPoolActivate", c.VG)
 	if err != nil {
 		return err
 	}
 	for _, v := range g.lvs {
 		v.metadata.flagged = v.metadata.flagged && v.metadata.damaged
 	}
-	return f.activate(g)
+	return g.activateAll()
 }
 
-// activate activates the volumes of a group, as far as the metadata of their pools allows it.
-func (f *Fake) activate(g *group) error {
+// activateAll activates the volumes of a group, as far as the metadata of their pools allows it.
+func (g *group) activateAll() error {
 	var failures []error
 	for _, v := range g.lvs {
 		failures = append(failures, g.activate(v))
@@ -295,8 +295,8 @@ func (g *group) activate(v *volume) error {
 }
 
 // lvRemoveLost makes lvm.LVRemoveLost.
-func lvRemoveLost(f *Fake, c lvm.LVRemoveLost) error {
-	g, err := f.changeWhole("LVRemoveLost", c.VG)
+func lvRemoveLost(node *Node, c lvm.LVRemoveLost) error {
+	g, err := startWhole(node, "LVRemoveLost", c.VG)
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func lvRemoveLost(f *Fake, c lvm.LVRemoveLost) error {
 		}
 	}
 	for _, uuid := range c.UUIDs {
-		if err := f.remove(g, c.VG, g.byUUID(uuid).Name); err != nil {
+		if err := remove(node, g, c.VG, g.byUUID(uuid).Name); err != nil {
 			return err
 		}
 	}
@@ -347,8 +347,8 @@ func (g *group) byUUID(uuid string) *volume {
 }
 
 // lvRemoveInactive makes lvm.LVRemoveInactive.
-func lvRemoveInactive(f *Fake, c lvm.LVRemoveInactive) error {
-	g, err := f.changeWhole("LVRemoveInactive", c.VG)
+func lvRemoveInactive(node *Node, c lvm.LVRemoveInactive) error {
+	g, err := startWhole(node, "LVRemoveInactive", c.VG)
 	if err != nil {
 		return err
 	}
@@ -358,7 +358,7 @@ func lvRemoveInactive(f *Fake, c lvm.LVRemoveInactive) error {
 		}
 	}
 	for _, name := range c.Names {
-		if err := f.remove(g, c.VG, name); err != nil {
+		if err := remove(node, g, c.VG, name); err != nil {
 			return err
 		}
 	}

@@ -13,37 +13,37 @@ import (
 )
 
 // add adds a logical volume with allocated extents to the group.
-func (f *Fake) add(g *group, vg string, v *volume) error {
+func add(node *Node, g *group, vg string, v *volume) error {
 	if g.lvs[v.Name] != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
 	}
-	v.UUID = f.newUUID()
-	v.Minor = uint32(f.serial)
+	v.UUID = newUUID(node)
+	v.Minor = uint32(node.serial)
 	v.on = true
 	if v.kind != 't' {
 		v.Path = "/dev/" + vg + "/" + v.Name
 	}
-	f.save(g, vg)
+	save(node, g, vg)
 	g.lvs[v.Name] = v
-	f.countTransaction(g, v, true)
+	countTransaction(node, g, v, true)
 	return nil
 }
 
 // lvCreateThick makes lvm.LVCreateThick.
-func lvCreateThick(f *Fake, c lvm.LVCreateThick) error {
-	g, err := f.change("LVCreateThick", c.VG)
+func lvCreateThick(node *Node, c lvm.LVCreateThick) error {
+	g, err := startComplete(node, "LVCreateThick", c.VG)
 	if err != nil {
 		return err
 	}
-	v, err := f.thick(g, c)
+	v, err := thick(node, g, c)
 	if err != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 	}
-	return f.add(g, c.VG, v)
+	return add(node, g, c.VG, v)
 }
 
 // thick returns a volume with allocated extents.
-func (f *Fake) thick(g *group, o lvm.LVCreateThick) (*volume, error) {
+func thick(node *Node, g *group, o lvm.LVCreateThick) (*volume, error) {
 	layout, err := lvm.NewLayout(o.Options)
 	if err != nil {
 		return nil, err
@@ -59,38 +59,38 @@ func (f *Fake) thick(g *group, o lvm.LVCreateThick) (*volume, error) {
 		v.parts = []*part{p}
 		each := (n + layout.Data - 1) / layout.Data
 		v.Size = lvm.Bytes(each*layout.Data) * ExtentSize
-		return v, f.takeStriped(g, p, each*layout.Data, layout.Data, f.openDisks(g, o.Devices))
-	case f.noRAID:
+		return v, g.takeStriped(p, each*layout.Data, layout.Data, g.openDisks(o.Devices))
+	case node.noRAID:
 		return nil, lvm.ErrNoTarget
 	}
 	image := (n + layout.Data - 1) / layout.Data
 	whole := 100.0
 	v.kind, v.SyncPercent, v.Size = 'r', &whole, lvm.Bytes(image*layout.Data)*ExtentSize
-	return v, f.takeImages(g, v, layout, image, o.Devices)
+	return v, g.takeImages(v, layout, image, o.Devices)
 }
 
 // lvCreateThinPool makes lvm.LVCreateThinPool. The default size of the metadata is one extent.
-func lvCreateThinPool(f *Fake, c lvm.LVCreateThinPool) error {
-	g, err := f.change("LVCreateThinPool", c.VG)
+func lvCreateThinPool(node *Node, c lvm.LVCreateThinPool) error {
+	g, err := startComplete(node, "LVCreateThinPool", c.VG)
 	if err != nil {
 		return err
 	}
-	v, err := f.pool(g, c)
+	v, err := g.newPool(c)
 	if err != nil {
 		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Name, err)
 	}
-	return f.add(g, c.VG, v)
+	return add(node, g, c.VG, v)
 }
 
-func (f *Fake) pool(g *group, o lvm.LVCreateThinPool) (*volume, error) {
+func (g *group) newPool(o lvm.LVCreateThinPool) (*volume, error) {
 	if g.lvs[o.Name] != nil {
 		return nil, lvm.ErrExists
 	}
 	metadata := max(extents(o.MetadataSize), 1)
-	disks := f.openDisks(g, nil)
+	disks := g.openDisks(nil)
 	free := 0
 	for _, path := range disks {
-		free += f.freeExtents(g, path)
+		free += g.freeExtents(path)
 	}
 	// The share includes the metadata and its spare (lib/metadata/lv_manip.c).
 	size := free*o.PercentFree/100 - 2*metadata
@@ -100,8 +100,7 @@ func (f *Fake) pool(g *group, o lvm.LVCreateThinPool) (*volume, error) {
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
 	}
-	none := 0.0
-	some := 10.0
+	none, some := 0.0, 10.0
 	v := &volume{kind: 't', LV: lvm.LV{
 		Name: o.Name, Size: lvm.Bytes(size) * ExtentSize, MetadataSize: lvm.Bytes(metadata) * ExtentSize,
 		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some,
@@ -112,37 +111,37 @@ func (f *Fake) pool(g *group, o lvm.LVCreateThinPool) (*volume, error) {
 		size, stripes int
 	}{{"_tdata", size, o.Stripes}, {"_tmeta", metadata, 1}} {
 		next := &part{suffix: p.suffix}
-		if err := f.takeStriped(g, next, p.size, p.stripes, disks); err != nil {
+		if err := g.takeStriped(next, p.size, p.stripes, disks); err != nil {
 			return nil, err
 		}
 		v.parts = append(v.parts, next)
 		// The next allocation must account for this one.
 		g.lvs[o.Name] = v
 	}
-	err := f.growSpare(g, metadata)
+	err := g.growSpare(metadata)
 	delete(g.lvs, o.Name)
 	return v, err
 }
 
 // growSpare extends the spare to the size of the largest metadata.
-func (f *Fake) growSpare(g *group, metadata int) error {
+func (g *group) growSpare(metadata int) error {
 	has := 0
 	for _, n := range g.spare.on {
 		has += n
 	}
-	return f.take(g, &g.spare, max(0, metadata-has), f.openDisks(g, nil))
+	return g.take(&g.spare, max(0, metadata-has), g.openDisks(nil))
 }
 
 // lvCreateThin makes lvm.LVCreateThin.
-func lvCreateThin(f *Fake, c lvm.LVCreateThin) error {
-	g, err := f.change("LVCreateThin", c.VG)
+func lvCreateThin(node *Node, c lvm.LVCreateThin) error {
+	g, err := startComplete(node, "LVCreateThin", c.VG)
 	if err != nil {
 		return err
 	}
 	if err := checkPool(g, c.VG, c.Pool); err != nil {
 		return err
 	}
-	return f.add(g, c.VG, thin(c.Name, c.Pool, c.VirtualSize, c.Tags))
+	return add(node, g, c.VG, thin(c.Name, c.Pool, c.VirtualSize, c.Tags))
 }
 
 func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
@@ -165,8 +164,8 @@ func checkPool(g *group, vg, pool string) error {
 }
 
 // lvCreateSnapshot makes lvm.LVCreateSnapshot.
-func lvCreateSnapshot(f *Fake, c lvm.LVCreateSnapshot) error {
-	g, err := f.change("LVCreateSnapshot", c.VG)
+func lvCreateSnapshot(node *Node, c lvm.LVCreateSnapshot) error {
+	g, err := startComplete(node, "LVCreateSnapshot", c.VG)
 	if err != nil {
 		return err
 	}
@@ -180,14 +179,14 @@ func lvCreateSnapshot(f *Fake, c lvm.LVCreateSnapshot) error {
 	v := thin(c.Name, source.PoolName, source.Size, c.Tags)
 	v.Origin = c.Source
 	v.ro = c.ReadOnly
-	err = f.add(g, c.VG, v)
+	err = add(node, g, c.VG, v)
 	v.on, v.skip = !c.Inactive, c.Inactive
 	return err
 }
 
 // lvExtend makes lvm.LVExtend.
-func lvExtend(f *Fake, c lvm.LVExtend) error {
-	g, v, err := f.find("LVExtend", c.VG, c.Name)
+func lvExtend(node *Node, c lvm.LVExtend) error {
+	g, v, err := startVolume(node, "LVExtend", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
@@ -195,10 +194,10 @@ func lvExtend(f *Fake, c lvm.LVExtend) error {
 	switch {
 	case size <= v.Size:
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotLarger)
-	case f.isLocked(g, v) && v.kind != 't':
+	case g.isLocked(v) && v.kind != 't':
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMoving)
 	}
-	if size, err = f.grow(g, v, size, c.Stripes, c.Devices); err != nil {
+	if size, err = g.grow(v, size, c.Stripes, c.Devices); err != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 	}
 	v.Size = size
@@ -207,23 +206,23 @@ func lvExtend(f *Fake, c lvm.LVExtend) error {
 
 // grow allocates the extents for the new size of a volume and returns the size. An image stays on its disk, and a
 // volume keeps its stripes.
-func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, stripes int, named []string) (lvm.Bytes, error) {
+func (g *group) grow(v *volume, size lvm.Bytes, stripes int, named []string) (lvm.Bytes, error) {
 	more := extents(size) - extents(v.Size)
 	switch v.kind {
 	case 'V':
 		return size, nil
 	case 'r':
-		return f.growImages(g, v, more, named)
+		return g.growImages(v, more, named)
 	}
 	if v.kind == '-' {
 		stripes = max(stripes, v.Stripes, 1)
 		more = (more + stripes - 1) / stripes * stripes
 		size = v.Size + lvm.Bytes(more)*ExtentSize
 	}
-	return size, f.takeStriped(g, v.parts[0], more, stripes, f.openDisks(g, named))
+	return size, g.takeStriped(v.parts[0], more, stripes, g.openDisks(named))
 }
 
-func (f *Fake) growImages(g *group, v *volume, more int, named []string) (lvm.Bytes, error) {
+func (g *group) growImages(v *volume, more int, named []string) (lvm.Bytes, error) {
 	var images []*part
 	for _, p := range v.parts {
 		if strings.HasPrefix(p.suffix, "_rimage") {
@@ -234,7 +233,7 @@ func (f *Fake) growImages(g *group, v *volume, more int, named []string) (lvm.By
 	step := (more + data - 1) / data
 	for _, p := range images {
 		for path := range p.on {
-			if !slices.Contains(f.openDisks(g, named), path) || f.freeExtents(g, path) < step {
+			if !slices.Contains(g.openDisks(named), path) || g.freeExtents(path) < step {
 				return 0, fmt.Errorf("disk %s has not %d free extents: %w", path, step, lvm.ErrNoSpace)
 			}
 		}
@@ -256,8 +255,8 @@ func (p *part) size() int {
 }
 
 // thinPoolMetadataExtend makes lvm.ThinPoolMetadataExtend.
-func thinPoolMetadataExtend(f *Fake, c lvm.ThinPoolMetadataExtend) error {
-	g, v, err := f.find("ThinPoolMetadataExtend", c.VG, c.Pool)
+func thinPoolMetadataExtend(node *Node, c lvm.ThinPoolMetadataExtend) error {
+	g, v, err := startVolume(node, "ThinPoolMetadataExtend", c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
@@ -266,19 +265,19 @@ func thinPoolMetadataExtend(f *Fake, c lvm.ThinPoolMetadataExtend) error {
 	}
 	metadata := v.parts[1]
 	n := extents(c.Add)
-	if free := f.free(g); lvm.Bytes(2*n)*ExtentSize > free {
+	if free := g.free(); lvm.Bytes(2*n)*ExtentSize > free {
 		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Pool, lvm.ErrNoSpace)
 	}
-	if err := f.take(g, metadata, n, f.openDisks(g, nil)); err != nil {
+	if err := g.take(metadata, n, g.openDisks(nil)); err != nil {
 		return err
 	}
 	v.MetadataSize += lvm.Bytes(n) * ExtentSize
-	return f.growSpare(g, metadata.size())
+	return g.growSpare(metadata.size())
 }
 
 // thinPoolSetDiscards makes lvm.ThinPoolSetDiscards.
-func thinPoolSetDiscards(f *Fake, c lvm.ThinPoolSetDiscards) error {
-	_, v, err := f.find("ThinPoolSetDiscards", c.VG, c.Pool)
+func thinPoolSetDiscards(node *Node, c lvm.ThinPoolSetDiscards) error {
+	_, v, err := startVolume(node, "ThinPoolSetDiscards", c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
@@ -292,8 +291,8 @@ func thinPoolSetDiscards(f *Fake, c lvm.ThinPoolSetDiscards) error {
 	return nil
 }
 
-func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
-	g, err := f.change(command, vg)
+func startVolume(node *Node, command, vg, name string) (*group, *volume, error) {
+	g, err := startComplete(node, command, vg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -305,24 +304,24 @@ func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
 }
 
 // lvRemove makes lvm.LVRemove. Like LVM, it continues with the other volumes after an error.
-func lvRemove(f *Fake, c lvm.LVRemove) error {
-	g, err := f.changeWhole("LVRemove", c.VG)
+func lvRemove(node *Node, c lvm.LVRemove) error {
+	g, err := startWhole(node, "LVRemove", c.VG)
 	if err != nil {
 		return err
 	}
 	var failures []error
 	for _, name := range c.Names {
-		failures = append(failures, f.remove(g, c.VG, name))
+		failures = append(failures, remove(node, g, c.VG, name))
 	}
 	return errors.Join(failures...)
 }
 
 // lvRemoveByUUID makes lvm.LVRemoveByUUID.
-func lvRemoveByUUID(f *Fake, c lvm.LVRemoveByUUID) error {
-	if f.groups[c.VG] == nil {
+func lvRemoveByUUID(node *Node, c lvm.LVRemoveByUUID) error {
+	if node.groups[c.VG] == nil {
 		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrNotFound)
 	}
-	g, err := f.changeWhole("LVRemoveByUUID", c.VG)
+	g, err := startWhole(node, "LVRemoveByUUID", c.VG)
 	if err != nil {
 		return err
 	}
@@ -339,29 +338,29 @@ func lvRemoveByUUID(f *Fake, c lvm.LVRemoveByUUID) error {
 		}
 	}
 	for _, uuid := range c.UUIDs {
-		if err := f.remove(g, c.VG, g.byUUID(uuid).Name); err != nil {
+		if err := remove(node, g, c.VG, g.byUUID(uuid).Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *Fake) remove(g *group, vg, name string) error {
+func remove(node *Node, g *group, vg, name string) error {
 	switch v := g.lvs[name]; {
 	case v == nil:
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
 	case v.open:
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
-	case f.isLocked(g, v):
+	case g.isLocked(v):
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMoving)
 	}
-	f.save(g, vg)
+	save(node, g, vg)
 	for _, v := range g.lvs {
 		if v.Origin == name {
 			v.Origin = ""
 		}
 	}
-	f.countTransaction(g, g.lvs[name], false)
+	countTransaction(node, g, g.lvs[name], false)
 	delete(g.lvs, name)
 	return nil
 }
@@ -370,15 +369,15 @@ func (f *Fake) remove(g *group, vg, name string) error {
 func (f *Fake) SetHealthy(string, bool) {}
 
 // Open sets whether a volume is in use.
-func (f *Fake) Open(vg, name string, open bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.groups[vg].lvs[name].open = open
+func (node *Node) Open(vg, name string, open bool) {
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.groups[vg].lvs[name].open = open
 }
 
 // thinPoolRemove makes lvm.ThinPoolRemove.
-func thinPoolRemove(f *Fake, c lvm.ThinPoolRemove) error {
-	g, pool, err := f.find("ThinPoolRemove", c.VG, c.Name)
+func thinPoolRemove(node *Node, c lvm.ThinPoolRemove) error {
+	g, pool, err := startVolume(node, "ThinPoolRemove", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
@@ -403,8 +402,8 @@ func (g *group) removeSpare() {
 }
 
 // lvRemoveUnreadable makes lvm.LVRemoveUnreadable.
-func lvRemoveUnreadable(f *Fake, c lvm.LVRemoveUnreadable) error {
-	g, err := f.changeWhole("LVRemoveUnreadable", c.VG)
+func lvRemoveUnreadable(node *Node, c lvm.LVRemoveUnreadable) error {
+	g, err := startWhole(node, "LVRemoveUnreadable", c.VG)
 	if err != nil {
 		return err
 	}
@@ -414,7 +413,7 @@ func lvRemoveUnreadable(f *Fake, c lvm.LVRemoveUnreadable) error {
 		switch {
 		case v == nil:
 			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotFound)
-		case !f.needsMissing(g, v):
+		case !g.needsMissing(v):
 			return fmt.Errorf("logical volume %s/%s can be read: %w", c.VG, name, lvm.ErrInvalid)
 		case v.open, v.kind == 't' && (v.on ||
 			slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(o *volume) bool { return inPool(o) && o.on })):
@@ -429,8 +428,8 @@ func lvRemoveUnreadable(f *Fake, c lvm.LVRemoveUnreadable) error {
 }
 
 // lvDeactivate makes lvm.LVDeactivate.
-func lvDeactivate(f *Fake, c lvm.LVDeactivate) error {
-	g, err := f.changeIncomplete("LVDeactivate", c.VG)
+func lvDeactivate(node *Node, c lvm.LVDeactivate) error {
+	g, err := start(node, "LVDeactivate", c.VG)
 	if err != nil {
 		return err
 	}
@@ -448,8 +447,8 @@ func lvDeactivate(f *Fake, c lvm.LVDeactivate) error {
 }
 
 // lvActivate makes lvm.LVActivate.
-func lvActivate(f *Fake, c lvm.LVActivate) error {
-	g, v, err := f.find("LVActivate", c.VG, c.Name)
+func lvActivate(node *Node, c lvm.LVActivate) error {
+	g, v, err := startVolume(node, "LVActivate", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
@@ -457,8 +456,8 @@ func lvActivate(f *Fake, c lvm.LVActivate) error {
 }
 
 // lvAllowActivation makes lvm.LVAllowActivation.
-func lvAllowActivation(f *Fake, c lvm.LVAllowActivation) error {
-	_, v, err := f.find("LVAllowActivation", c.VG, c.Name)
+func lvAllowActivation(node *Node, c lvm.LVAllowActivation) error {
+	_, v, err := startVolume(node, "LVAllowActivation", c.VG, c.Name)
 	if err == nil {
 		v.skip = false
 	}
@@ -466,11 +465,11 @@ func lvAllowActivation(f *Fake, c lvm.LVAllowActivation) error {
 }
 
 // lvChangeTags makes lvm.LVChangeTags.
-func lvChangeTags(f *Fake, c lvm.LVChangeTags) error {
+func lvChangeTags(node *Node, c lvm.LVChangeTags) error {
 	if len(c.Add)+len(c.Remove) == 0 {
 		return nil
 	}
-	g, err := f.changeWhole("LVChangeTags", c.VG)
+	g, err := startWhole(node, "LVChangeTags", c.VG)
 	if err != nil {
 		return err
 	}
@@ -483,7 +482,7 @@ func lvChangeTags(f *Fake, c lvm.LVChangeTags) error {
 			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
 		}
 	}
-	f.save(g, c.VG)
+	save(node, g, c.VG)
 	v.Tags = retag(v.Tags, c.Add, c.Remove)
 	return nil
 }
@@ -492,7 +491,7 @@ func lvChangeTags(f *Fake, c lvm.LVChangeTags) error {
 func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("ThinPoolResume", vg)
+	g, err := start(&f.Node, "ThinPoolResume", vg)
 	if err != nil {
 		return false, err
 	}
@@ -503,8 +502,8 @@ func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) 
 }
 
 // lvRename makes lvm.LVRename.
-func lvRename(f *Fake, c lvm.LVRename) error {
-	g, err := f.changeWhole("LVRename", c.VG)
+func lvRename(node *Node, c lvm.LVRename) error {
+	g, err := startWhole(node, "LVRename", c.VG)
 	if err != nil {
 		return err
 	}
@@ -515,7 +514,7 @@ func lvRename(f *Fake, c lvm.LVRename) error {
 	case g.lvs[c.To] != nil:
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.To, lvm.ErrExists)
 	}
-	f.save(g, c.VG)
+	save(node, g, c.VG)
 	delete(g.lvs, c.Name)
 	g.lvs[c.To] = v
 	v.Name = c.To
