@@ -24,7 +24,7 @@ import (
 const (
 	// ConfigurationName is the name of the MutatingWebhookConfiguration.
 	ConfigurationName = "lvms-pod-webhook"
-	// RoleName is the name of the ClusterRole with the permission to register the webhook, config/pod-webhook. It owns
+	// RoleName is the name of the ClusterRole with permission to register the webhook, config/pod-webhook. It owns
 	// the MutatingWebhookConfiguration, which Kubernetes deletes with it.
 	RoleName = "lvms-operator-pod-webhook"
 	// webhookName is the name that TopoLVM's webhook has.
