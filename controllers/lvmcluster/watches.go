@@ -42,7 +42,8 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	// This is the only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
 		Namespaces: map[string]cache.Config{operand.DashboardNamespace: {}},
-		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: activecache.Unchanged,
+		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName),
+		Transform:  activecache.Unchanged,
 	}
 	whole.Transform = activecache.Unchanged
 	status.Transform = activecache.NodeStatus

@@ -73,7 +73,7 @@ func (s wayBack) moveBack(now time.Time) step {
 	if s.isOldKept() {
 		st.action = keepOld
 	} else {
-		st = ending{s.state}.complete(now)
+		st = ending(s).complete(now)
 	}
 	if st.message != "" {
 		st.message = ". " + st.message
@@ -136,10 +136,10 @@ func (s wayBack) afterSwitchBack() step {
 	case s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
 		return step{phase: v1alpha1.MoveSwitching, after: soon,
 			message: fmt.Sprintf("the PersistentVolume of claim %s is recreated on node %s", s.move.Spec.Claim, node)}
-	case ending{s.state}.isLost():
-		return ending{s.state}.rebindClaim()
+	case ending(s).isLost():
+		return ending(s).rebindClaim()
 	}
-	return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost "+
+	return ending(s).undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost "+
 		"before it took over the volume: the volume stays on node %s, with all its data", lost, node))
 }
 

@@ -238,7 +238,7 @@ func (s rounds) nextRound(now, fenceAfter time.Time) step {
 func (s rounds) copying(st step, record v1alpha1.CopyRecord, now time.Time) step {
 	st.message = fmt.Sprintf("round %d: node %s copies from node %s", st.round, s.target.Spec.NodeName, s.sourceNode())
 	if s.snapshot(s.target.Spec.Source) == nil {
-		return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: "+
+		return ending(s).undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: "+
 			"create another VolumeMove", s.target.Spec.Source, s.target.Spec.NodeName))
 	}
 	if st.phase == v1alpha1.MoveSwitching {
@@ -280,7 +280,7 @@ func (s rounds) roundDone(st step, record v1alpha1.CopyRecord, now, fenceAfter t
 	}
 	if present == nil {
 		// Without it, there is no base for the changes.
-		return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s, which the next round needs, was "+
+		return ending(s).undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s, which the next round needs, was "+
 			"deleted: create another VolumeMove", s.target.Spec.Source))
 	}
 	if s.isFenced() {

@@ -65,7 +65,7 @@ func (s thickCopy) beforeThickFence(st step, now, fenceAfter time.Time) step {
 	if s.move.Status.Phase != v1alpha1.MoveCopying || s.lease(now).Ended(now) != "" {
 		return step{action: begin, phase: v1alpha1.MovePending}
 	}
-	later, isDelayed := rounds{s.state}.fenceDelayed(st, now, fenceAfter)
+	later, isDelayed := rounds(s).fenceDelayed(st, now, fenceAfter)
 	if isDelayed {
 		return later
 	}
@@ -83,7 +83,7 @@ func (s thickCopy) fencedWithoutCopy(st step, now time.Time) step {
 		st.action = unfence
 		st.message = "Pods use the volume again: " + s.podText()
 	case !s.isFenceConfirmed():
-		st = rounds{s.state}.awaitFence(st, now)
+		st = rounds(s).awaitFence(st, now)
 		if st.action == unfence {
 			st.phase = v1alpha1.MovePending
 		}
@@ -123,7 +123,7 @@ func (s thickCopy) copyingThick(st step, now time.Time) step {
 			"they are created again and start on node %s: %s; to keep the volume on node %s, delete the VolumeMove",
 			s.target.Spec.NodeName, s.sourceNode(), s.target.Spec.NodeName, s.podText(), s.sourceNode())
 	case s.to.NotReady:
-		return rounds{s.state}.awaitTarget(st)
+		return rounds(s).awaitTarget(st)
 	default:
 		st.action = switchVolume
 		st.phase = v1alpha1.MoveSwitching

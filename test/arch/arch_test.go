@@ -190,8 +190,8 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
-// TestGroupsAreLayers: the directories directly in internal and vgmanager have a rule, and import only those before them
-// in the table.
+// TestGroupsAreLayers: the directories directly in internal and vgmanager have a rule, and import only those before
+// them in the table.
 func TestGroupsAreLayers(t *testing.T) {
 	before := map[string]bool{"api": true}
 	for _, r := range rules {

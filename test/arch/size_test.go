@@ -46,13 +46,13 @@ var larger = map[string]int{
 	"methods of interface vgmanager/volume/copies.device":         7,
 	"methods of interface vgmanager/csinode.Volumes":              6,
 	"lines of package vgmanager/group/volumegroup/plan":           9916,
-	"lines of package vgmanager/lvm":                              5118,
+	"lines of package vgmanager/lvm":                              5205,
 	"lines of package vgmanager/volume/lvmd":                      4369,
 	"lines of package vgmanager/group/volumegroup":                4324,
 	"lines of package vgmanager/csinode":                          4160,
 	"lines of package vgmanager/lvm/lvmtest":                      2740,
 	"lines of package api/v1alpha1":                               3849,
-	"lines of package vgmanager/volume/logicalvolume":             3667,
+	"lines of package vgmanager/volume/logicalvolume":             3668,
 	"lines of package internal/csi/driver":                        3434,
 	"lines of package controllers/volumemove":                     3023,
 	"lines of package vgmanager/disk/device":                      2854,
@@ -81,7 +81,8 @@ func TestSizes(t *testing.T) {
 		sizes map[string]int
 	}{{"methods of type", maxMethods, s.methods}, {"methods of interface", maxInterface, s.interfaces},
 		{"lines of package", maxPackage, s.packages}} {
-		names := slices.SortedFunc(maps.Keys(kind.sizes), func(a, b string) int { return kind.sizes[b] - kind.sizes[a] })
+		bySize := func(a, b string) int { return kind.sizes[b] - kind.sizes[a] }
+		names := slices.SortedFunc(maps.Keys(kind.sizes), bySize)
 		for i, name := range names {
 			n, key := kind.sizes[name], kind.name+" "+name
 			if i < 5 || n > kind.limit {

@@ -1,8 +1,8 @@
 // Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
 // reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes, and
-// the start of a Pod with a new claim; or copies of a volume to another node, and what they cost other volumes; or moves
-// of volumes to another node.
-// Machines are shared and noisy: if possible, times are ratios; counts of processes and API calls are exact.
+// the start of a Pod with a new claim; or copies of a volume to another node, and what they cost other volumes; or
+// moves of volumes to another node. Machines are shared and noisy: if possible, times are ratios; counts of processes
+// and API calls are exact.
 package main
 
 import (

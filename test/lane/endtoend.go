@@ -32,19 +32,22 @@ var (
 // parts are all end-to-end tests besides the label core.
 var parts = []part{
 	{name: "volumes", label: "volumes", minutes: 8,
-		paths: []string{"vgmanager/csinode", "vgmanager/machine/cgroup", "internal/csi/driver", "internal/volume/service"}},
+		paths: []string{"vgmanager/csinode", "vgmanager/machine/cgroup", "internal/csi/driver",
+			"internal/volume/service"}},
 	{
 		name:    "sharing",
 		label:   "sharing",
 		minutes: 8,
-		paths: []string{"internal/csi", "internal/admission/webhook", "internal/admission/webhookserver", "vgmanager/outside/capacity",
+		paths: []string{"internal/csi", "internal/admission/webhook", "internal/admission/webhookserver",
+			"vgmanager/outside/capacity",
 			"vgmanager/machine/bounded"},
 	},
 	{
 		name:    "disks",
 		label:   "disks",
 		minutes: 10,
-		paths:   []string{"vgmanager/volume/lvmd", "vgmanager/disk/health", "vgmanager/disk/device", "internal/cluster/wwn"},
+		paths: []string{"vgmanager/volume/lvmd", "vgmanager/disk/health", "vgmanager/disk/device",
+			"internal/cluster/wwn"},
 	},
 	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
@@ -116,10 +119,13 @@ var parts = []part{
 	{name: "copies", folder: "copies", label: "!full", minutes: 17, needs: []string{"kubectl-lvms"}, paths: copyPaths},
 	{name: "copies/full", folder: "copies", label: "full", minutes: 9, needs: []string{"kubectl-lvms"},
 		paths: append([]string{"controllers/volumemove"}, copyPaths...)},
-	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/machine/luks"}},
-	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender", "internal/admission/podwebhook"}},
+	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode",
+		"vgmanager/machine/luks"}},
+	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender",
+		"internal/admission/podwebhook"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
-		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/gatherindex", "internal/kube/paging"}},
+		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/gatherindex",
+			"internal/kube/paging"}},
 	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 17,
 		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/driver", "internal/volume/groupprotocol"}},
 	{name: "images", folder: "images", minutes: 3, needs: []string{"gather-image"},
@@ -133,12 +139,14 @@ var parts = []part{
 		paths:   []string{"hack/image", "hack/dev"},
 	},
 	{name: "kubernetes", folder: "kubernetes", minutes: 17, needs: []string{"programs/storage-tests"},
-		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd", "test/lab/programs/storagetests"}},
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd",
+			"test/lab/programs/storagetests"}},
 	{
 		name:    "monitoring",
 		folder:  "monitoring",
 		minutes: 5,
-		paths: []string{"monitoring", "vgmanager/disk/health", "vgmanager/disk/smart", "internal/metrics/scrape", "internal/tls/limit",
+		paths: []string{"monitoring", "vgmanager/disk/health", "vgmanager/disk/smart", "internal/metrics/scrape",
+			"internal/tls/limit",
 			"internal/tls/httpserver"},
 	},
 	{name: "moves", folder: "moves", label: "!lost", minutes: 17, needs: []string{"kubectl-lvms"}, paths: movePaths},
@@ -176,7 +184,8 @@ var parts = []part{
 		paths:   []string{"config/openshift", "internal/tls/tlsprofile", "go.mod"},
 	},
 	{name: "plugin", folder: "plugin", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/machine/fsck", "internal/kube/text", "internal/kube/event"}},
+		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/machine/fsck", "internal/kube/text",
+			"internal/kube/event"}},
 	{
 		name:    "previous",
 		folder:  "previous",
@@ -250,10 +259,12 @@ var parts = []part{
 	},
 }
 
-var copyPaths = []string{"internal/csi/clone", "internal/volume/fence", "internal/volume/relocate", "internal/volume/room",
+var copyPaths = []string{"internal/csi/clone", "internal/volume/fence", "internal/volume/relocate",
+	"internal/volume/room",
 	"vgmanager/volume/copies", "internal/cluster/agentpod", "internal/volume/snapshotref"}
 
-var movePaths = []string{"controllers/volumemove", "internal/volume/fence", "vgmanager/volume/copies", "internal/volume/relocate",
+var movePaths = []string{"controllers/volumemove", "internal/volume/fence", "vgmanager/volume/copies",
+	"internal/volume/relocate",
 	"internal/volume/room", "internal/kube/periodic"}
 
 // fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.

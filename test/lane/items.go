@@ -108,13 +108,15 @@ func processorItems() []Item {
 			Name:    "env/oldest",
 			Slot:    Processor,
 			Minutes: 6,
-			Paths:   []string{"config", "internal/admission/webhook", "api", env, "internal/cluster/permissions", "internal/reference"},
+			Paths: []string{"config", "internal/admission/webhook", "api", env, "internal/cluster/permissions",
+				"internal/reference"},
 			Needs:   []string{"programs/kubernetes-oldest", "helm"},
 			Env:     []string{"LVMS_WATCH_CACHE=true"},
 			Command: []string{"${DEV}", "env-tests"},
 		},
 		{Name: "fips", Slot: Processor, Minutes: 1,
-			Paths: []string{"internal/tls/agentca", "internal/tls/mutualtls", "internal/tls/pki", "internal/tls/servingcert",
+			Paths: []string{"internal/tls/agentca", "internal/tls/mutualtls", "internal/tls/pki",
+				"internal/tls/servingcert",
 				"internal/tls/tlsprofile", "internal/metrics/scrape", "console-plugin/server"},
 			Needs: []string{"console"}, Env: []string{"GODEBUG=fips140=only"},
 			Command: []string{"go", "test", "-vet=off", "./internal/tls/agentca/...", "./internal/tls/mutualtls/...",
@@ -222,7 +224,8 @@ type suite struct {
 const agentPkg = "vgmanager/group/volumegroup"
 
 // agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
-var agentPaths = []string{"vgmanager/group/volumegroup", "vgmanager/lvm", "vgmanager/disk/device", "vgmanager/disk/health",
+var agentPaths = []string{"vgmanager/group/volumegroup", "vgmanager/lvm", "vgmanager/disk/device",
+	"vgmanager/disk/health",
 	"vgmanager/machine/host", "vgmanager/machine/erase", "vgmanager/machine/stack", "vgmanager/lvm/lvmarchive"}
 
 func onEach(string) bool { return true }
@@ -266,7 +269,8 @@ var bareSuites = []suite{
 	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, on: onEach, paths: agentPaths, run: labTests},
 	{name: "device", minutes: 2, pkg: "vgmanager/disk/device", disks: "128M,64M,64M", on: onEach, run: labTests},
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
-		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd", "vgmanager/volume/logicalvolume"}},
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd",
+			"vgmanager/volume/logicalvolume"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
 	{name: "limits", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestLimit"},
 	{name: "engine", minutes: 9, pkg: "vgmanager/volume/lvmd", disks: "1G",

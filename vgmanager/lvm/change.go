@@ -145,7 +145,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 // not exist or has a duplicate name. The caller holds the slot of the volume group.
 func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.whole {
-		return l.run(ctx, c, c.args)
+		return runOver(ctx, l, c, c.args)
 	}
 	vg, metadata := l.lookedAt(ctx, c)
 	if vg == nil {
@@ -161,7 +161,7 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if c.named {
 		args = slices.Concat(args[:1], l.trust.devicesOf(vg), args[1:])
 	}
-	return l.run(ctx, c, args)
+	return runOver(ctx, l, c, args)
 }
 
 // wholeGroup returns the volume group of a command from a new report.

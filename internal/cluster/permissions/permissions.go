@@ -1,6 +1,6 @@
-// Package permissions checks whether the operator has the permissions of its installation. Without permission to watch a
-// kind, an operator starts, waits for the cache of that kind forever, and does nothing. Without permission to change a
-// kind, it fails only when it does so. The permissions are therefore checked before the start, and while the operator
+// Package permissions checks whether the operator has the permissions of its installation. Without permission to watch
+// a kind, an operator starts, waits for the cache of that kind forever, and does nothing. Without permission to change
+// a kind, it fails only when it does so. The permissions are therefore checked before the start, and while the operator
 // runs.
 package permissions
 

@@ -23,10 +23,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
-// This file is the operator's side of internal/volume/groupprotocol. The first LogicalVolume of each node, by name, is the
-// leader of the node: it has the request and the state. The request of the first leader is the one that counts. It is
-// changed first, and only if it is still the one that was read, so two operators cannot decide differently; the other
-// leaders have copies.
+// This file is the operator's side of internal/volume/groupprotocol. The first LogicalVolume of each node, by name, is
+// the leader of the node: it has the request and the state. The request of the first leader is the one that counts. It
+// is changed first, and only if it is still the one that was read, so two operators cannot decide differently; the
+// other leaders have copies.
 
 const (
 	// suspendLimit is the maximum time for which a volume is suspended.

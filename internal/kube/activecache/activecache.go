@@ -1,6 +1,6 @@
-// Package activecache reduces the memory of a cache. Claims, PersistentVolumes and LogicalVolumes are cached only while they
-// are not settled, and then completely, because some libraries write back objects that they read from a cache. Other
-// objects lose the fields that nothing in the product reads.
+// Package activecache reduces the memory of a cache. Claims, PersistentVolumes and LogicalVolumes are cached only while
+// they are not settled, and then completely, because some libraries write back objects that they read from a cache.
+// Other objects lose the fields that nothing in the product reads.
 package activecache
 
 import (

@@ -54,9 +54,9 @@ func list(settings map[string]string) mkfsOption {
 }
 
 // mkfsOptions are the options that a StorageClass may have, by file system: those of the layout of the file system.
-// Options that name another device, a file or a directory are not among them, because mkfs has the permissions of the node
-// agent: -d of mke2fs copies a directory of the node into the volume, and -l logdev= of mkfs.xfs overwrites a device.
-// Nor is -e panic, with which a defect of the volume stops the node (mke2fs(8), mkfs.xfs(8)).
+// Options that name another device, a file or a directory are not among them, because mkfs has the permissions of the
+// node agent: -d of mke2fs copies a directory of the node into the volume, and -l logdev= of mkfs.xfs overwrites a
+// device. Nor is -e panic, with which a defect of the volume stops the node (mke2fs(8), mkfs.xfs(8)).
 var mkfsOptions = map[string]map[string]mkfsOption{
 	"ext4": {
 		"-b": one(number, "a number"), "-C": one(number, "a number"), "-g": one(number, "a number"),

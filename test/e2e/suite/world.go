@@ -37,7 +37,8 @@ func NewWorld(ctx context.Context, t *testing.T, options lab.Options) *World {
 	return w
 }
 
-// RecordPermissions records for test/permissions which permissions the product has used on the cluster when the test ends.
+// RecordPermissions records for test/permissions which permissions the product has used on the cluster when the test
+// ends.
 func (w *World) RecordPermissions() { w.Cleanup(func() { w.Must(permissions.Record(w.Lab)) }) }
 
 // Must ends the test if there is an error.

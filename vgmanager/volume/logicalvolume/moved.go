@@ -129,13 +129,14 @@ func (r *Reconciler) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return err
 	}
 	volume, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
-	err = r.noOther(ctx, "the volume of the retired logical volume "+name(lv), func(other *topolvmv1.LogicalVolume) error {
-		if other.UID == lv.UID || name(other) != volume {
-			return nil
-		}
-		return status.Errorf(codes.Unavailable, "volume %s is moved back to this node: its logical volume %s is not "+
-			"removed", other.Name, name(lv))
-	})
+	err = r.noOther(ctx, "the volume of the retired logical volume "+name(lv),
+		func(other *topolvmv1.LogicalVolume) error {
+			if other.UID == lv.UID || name(other) != volume {
+				return nil
+			}
+			return status.Errorf(codes.Unavailable, "volume %s is moved back to this node: its logical volume %s is "+
+				"not removed", other.Name, name(lv))
+		})
 	if err != nil {
 		return err
 	}

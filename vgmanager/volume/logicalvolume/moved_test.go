@@ -291,8 +291,8 @@ func TestWhatIsToReturnIsNotRemoved(t *testing.T) {
 	w.seeNoObject("returned", "k")
 }
 
-// TestWhatIsToReturnIsRemovedWithItsVolume: nothing needs it when the volume was deleted before it has adopted it. It is
-// not removed while this is not known, or a PersistentVolume still is for the volume.
+// TestWhatIsToReturnIsRemovedWithItsVolume: nothing needs it when the volume was deleted before it has adopted it. It
+// is not removed while this is not known, or a PersistentVolume still is for the volume.
 func TestWhatIsToReturnIsRemovedWithItsVolume(t *testing.T) {
 	w := newWorld(t)
 	w.kept()
