@@ -46,22 +46,54 @@ func runOver(ctx context.Context, l *LVM, c command, args []string) error {
 func removeLeftover(ctx context.Context, l *LVM, vg, name string) error {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	device, err := l.runner.Run(limited, dmsetup, "info", "--columns", "--noheadings", "--separator", " ", "-o",
-		"uuid,open", name)
+	device, err := readMapped(limited, l, name)
 	if err != nil {
-		return fmt.Errorf("read the mapped device %s, which blocks the command: %w", name, err)
+		return err
 	}
 	known, err := l.executor.execute(limited, "lvs", "--all", "--noheadings", "-o", "vg_uuid,lv_uuid", vg)
 	if err != nil {
 		return fmt.Errorf("list the logical volumes, to find the one of the mapped device %s: %w", name, err)
 	}
-	if why := whyKept(string(device), string(known)); why != "" {
+	if why := whyKept(device, string(known)); why != "" {
 		return fmt.Errorf("the mapped device %s blocks the command, and is not removed: %s", name, why)
 	}
 	if err := l.run(ctx, command{vg: vg, message: true}, []string{"remove", "--retry", name}); err != nil {
 		return fmt.Errorf("remove the mapped device %s, which an LVM command that was killed has left: %w", name, err)
 	}
 	return nil
+}
+
+// readMapped returns the UUID of a mapped device and the number of its users, separated by a space.
+func readMapped(ctx context.Context, l *LVM, name string) (string, error) {
+	out, err := l.runner.Run(ctx, dmsetup, "info", "--columns", "--noheadings", "--separator", " ", "-o", "uuid,open",
+		name)
+	if err != nil {
+		return "", fmt.Errorf("read the mapped device %s, which blocks the command: %w", name, err)
+	}
+	return string(out), nil
+}
+
+// poolSuffix is the suffix of name and UUID of the mapped device of a thin pool itself, on which those of its volumes
+// are built (LVM's lib/activate/dev_manager.c).
+const poolSuffix = "-tpool"
+
+// removePoolDevice removes the mapped device of a thin pool itself, which must not be open.
+func removePoolDevice(ctx context.Context, l *LVM, vg, pool string) error {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	name := strings.ReplaceAll(vg, "-", "--") + "-" + strings.ReplaceAll(pool, "-", "--") + poolSuffix
+	device, err := readMapped(limited, l, name)
+	if err != nil {
+		return err
+	}
+	fields := strings.Fields(device)
+	if len(fields) != 2 || !strings.HasPrefix(fields[0], "LVM-") || !strings.HasSuffix(fields[0], poolSuffix) ||
+		fields[1] != "0" {
+		return fmt.Errorf("the mapped device %s blocks the command, and is not removed: dmsetup printed %q", name,
+			device)
+	}
+	return l.apply(ctx, "remove the mapped device "+name+", which a deactivation that was killed has left",
+		command{vg: vg, message: true, args: []string{"remove", "--retry", name}})
 }
 
 // whyKept returns why a mapped device is not a leftover of its volume group, or "". device is its UUID and its number

@@ -89,3 +89,42 @@ func TestWhatAKilledRepairLeavesDoesNotBlockTheNextOne(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAKilledDeactivationLeavesDoesNotBlockTheNextOne: the device of a thin pool itself is removed, if nothing has
+// it open.
+func TestWhatAKilledDeactivationLeavesDoesNotBlockTheNextOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		device, fail string
+		isRemoved    bool
+		says         string
+	}{
+		"not open":          {"LVM-x-tpool 0\n", "", true, ""},
+		"open":              {"LVM-x-tpool 2\n", "", false, `dmsetup printed "LVM-x-tpool 2`},
+		"another device":    {"CRYPT-x 0\n", "", false, "is not removed"},
+		"cannot be read":    {"", "info", false, "read the mapped device vg1-my--pool-tpool"},
+		"cannot be removed": {"LVM-x-tpool 0\n", "remove", false, "remove the mapped device vg1-my--pool-tpool"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isRemoved := false
+			r := &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+				switch {
+				case args[0] == test.fail:
+					return nil, errors.New("no answer")
+				case args[0] == "info":
+					return []byte(test.device), nil
+				case args[0] == "remove":
+					isRemoved = args[2] == "vg1-my--pool-tpool"
+				case args[0] == "lvchange" && !isRemoved:
+					return nil, &host.Error{ExitCode: 5, Err: errors.New("exit 5"),
+						Stderr: "  Device vg1-my--pool_tmeta (254:0) is used by another device."}
+				}
+				return nil, nil
+			}}
+			err := New(r).Apply(t.Context(), ThinMetadataDeactivate{VG: "vg1", Pool: "my-pool"})
+			if isRemoved != test.isRemoved || (err == nil) != (test.says == "") ||
+				err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("removed: %t, %v", isRemoved, err)
+			}
+		})
+	}
+}

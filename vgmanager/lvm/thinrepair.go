@@ -90,7 +90,8 @@ func (c ThinMetadataActivate) command() command {
 }
 
 // ThinMetadataDeactivate deactivates the metadata volume of an inactive thin pool. If it is not active, it is not an
-// error.
+// error. A deactivation of the pool that was killed can leave the mapped device of the pool itself. LVM then lists the
+// pool as inactive, and does not remove this device: ThinMetadataDeactivate does, unless it is open.
 type ThinMetadataDeactivate struct {
 	VG, Pool string
 }
@@ -99,8 +100,18 @@ func (c ThinMetadataDeactivate) String() string {
 	return "deactivate the metadata of thin pool " + fullName(c.VG, c.Pool)
 }
 
-func (c ThinMetadataDeactivate) command() command {
-	return command{vg: c.VG, args: []string{"lvchange", "--activate", "n", fullName(c.VG, c.Pool+metadataSuffix)}}
+func (c ThinMetadataDeactivate) command() command { return command{steps: c.deactivate} }
+
+func (c ThinMetadataDeactivate) deactivate(ctx context.Context, l *LVM) error {
+	change := command{vg: c.VG, args: []string{"lvchange", "--activate", "n", fullName(c.VG, c.Pool+metadataSuffix)}}
+	err := l.apply(ctx, c.String(), change)
+	if !errors.Is(err, ErrInUse) {
+		return err
+	}
+	if kept := removePoolDevice(ctx, l, c.VG, c.Pool); kept != nil {
+		return errors.Join(err, kept)
+	}
+	return l.apply(ctx, c.String(), change)
 }
 
 // ThinDeviceIDs returns the IDs of the thin devices of a pool in the pool's metadata, by the UUID of the volume.
