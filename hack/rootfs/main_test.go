@@ -45,7 +45,7 @@ func TestFolderHasProgramsLibrariesAndLicences(t *testing.T) {
 					t.Errorf("%s: %q, want %q", path, got, want)
 				}
 			}
-			checkNoPermissions(t, o.out)
+			checkNoSetuid(t, o.out)
 			for _, absent := range []string{"usr/bin/unused", "licenses/unused"} {
 				if _, err := os.Lstat(filepath.Join(o.out, absent)); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s: %v", absent, err)
@@ -67,8 +67,8 @@ func readAny(t *testing.T, path string) string {
 	return string(content)
 }
 
-// checkNoPermissions checks that there are no setuid or setgid programs.
-func checkNoPermissions(t *testing.T, root string) {
+// checkNoSetuid checks that there are no setuid or setgid programs.
+func checkNoSetuid(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
