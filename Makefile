@@ -60,7 +60,7 @@ generate: dev ## Generate everything from its source: deep copies, CRDs, RBAC, w
 # Tests fail if a page is stale.
 .PHONY: references
 references: ## Generate pages of the documentation from the code, and tables from the results of tests in test/lane/results.tsv.
-	@go test ./internal/reference ./cli ./cmd/lvms ./monitoring ./test/agentaccess ./test/arch ./test/inputs ./test/lane -run TestReference -count 1 -update
+	@go test ./test/reference ./cli ./cmd/lvms ./monitoring ./test/agentaccess ./test/arch ./test/inputs ./test/lane -run TestReference -count 1 -update
 
 .PHONY: record
 record: dev ## Add the results of tests on this machine to test/lane/results.tsv: make record FILES="FILE..."
@@ -201,10 +201,11 @@ lab-down: dev ## Stop the lab cluster and delete its files.
 	@$(LAB) down --name $(LAB_NAME)
 
 # Find out early whether the machine can run the lab: check its hardware and network, install packages, boot a node.
-# This takes seconds once the packages are installed.
+# This takes seconds once the packages are installed. Tests boot a node when the first item needs one: until the kernel
+# of the nodes is built, others use the processor that its steps leave idle.
 .PHONY: ready ready-tests preflight preflight-image packages packages-tests boot
 ready: preflight-image packages boot
-ready-tests: preflight-image packages-tests boot
+ready-tests: preflight-image packages-tests
 preflight:
 	@hack/preflight
 preflight-image:

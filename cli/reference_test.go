@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 const referenceIntroduction = `# kubectl lvms

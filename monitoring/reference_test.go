@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/output"
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 // healthyState is a state without problems, for a test to change.

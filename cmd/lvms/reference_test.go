@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"

@@ -20,7 +20,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 var update = flag.Bool("update", false, "write the page of docs/reference")

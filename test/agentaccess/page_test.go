@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 const introduction = `# What a node agent can do

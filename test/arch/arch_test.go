@@ -66,7 +66,7 @@ var rules = []rule{
 		never: append(clients, product...)},
 	{folder: "internal/admission", ours: []string{"api", "internal/kube", "internal/cluster", "internal/tls",
 		"internal/volume"}, never: product},
-	{folder: "internal/reference", never: append([]string{module + "api", "k8s.io/"}, clients...)},
+	{folder: "test/reference", never: append([]string{module + "api", "k8s.io/"}, clients...)},
 
 	{folder: "vgmanager", never: []string{module}}, // the directory itself: permissions only
 	{folder: "vgmanager/machine", never: append([]string{module + "api"}, clients...)},

@@ -24,7 +24,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/internal/reference"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 var update = flag.Bool("update", false, "write the page of docs/reference")
