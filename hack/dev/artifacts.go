@@ -77,6 +77,8 @@ const small = "-s -w" // of programs without a version
 func artifacts() map[string]artifact {
 	all := map[string]artifact{
 		"lab":         program("lab", "", "./test/lab/cmd/lab"),
+		// Whether the machine can run a node. It builds the kernel of the nodes first.
+		"boot":        {needs: []string{"lab"}, steps: []process{{args: []string{"${LAB}", "doctor", "--boot"}}}},
 		"image-tool":  program("image", "", "./hack/image"),
 		"rootfs-tool": program("rootfs", "", "./hack/rootfs"),
 		"bridge": {

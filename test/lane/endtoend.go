@@ -315,10 +315,7 @@ func endToEnd() []Item {
 			Slot:    Cluster,
 			Minutes: 13,
 			Paths:   []string{"vgmanager", "internal/csi", "controllers", "test/soak"},
-			Needs: []string{
-				"image",
-				"programs/cluster",
-			},
+			Needs:   []string{"boot", "image", "programs/cluster"},
 			Command: []string{"go", "run", "./test/soak", "--image", "${IMAGE}", "--for", "10m",
 				"--logs", "${CACHE}/soak-logs"},
 		},

@@ -109,7 +109,7 @@ func processorItems() []Item {
 			Slot:    Processor,
 			Minutes: 6,
 			Paths: []string{"config", "internal/admission/webhook", "api", env, "internal/cluster/permissions",
-				"internal/reference"},
+				"test/reference"},
 			Needs:   []string{"programs/kubernetes-oldest", "helm"},
 			Env:     []string{"LVMS_WATCH_CACHE=true"},
 			Command: []string{"${DEV}", "env-tests"},
@@ -186,7 +186,7 @@ func goTest(limit string) []string {
 // e2e returns an item with a package of end-to-end tests, or one chapter of it. folder is the directory in test/e2e.
 func e2e(name, folder string, minutes float64, paths []string, args ...string) Item {
 	pkg := strings.TrimSuffix("test/e2e/"+folder, "/")
-	i := Item{Name: "e2e/" + name, Slot: Cluster, Minutes: minutes, Needs: []string{"image", "programs/cluster"}}
+	i := Item{Name: "e2e/" + name, Slot: Cluster, Minutes: minutes, Needs: []string{"boot", "image", "programs/cluster"}}
 	i.Paths = append([]string{pkg, "test/story", "test/e2e/suite"}, paths...)
 	if folder == "" {
 		i.Paths[0] = "test/e2e/*"
@@ -302,7 +302,7 @@ var bareSuites = []suite{
 
 func bareItems() []Item {
 	all := []Item{
-		{Name: "lab", Slot: Node, Minutes: 6, Paths: []string{"test/lab"}, Needs: []string{"programs/cluster"},
+		{Name: "lab", Slot: Node, Minutes: 6, Paths: []string{"test/lab"}, Needs: []string{"boot", "programs/cluster"},
 			Command: []string{"go", "test", "-vet=off", "-tags", "lab", "-p", "1", "-count", "1", "-timeout", "40m",
 				"./test/lab/..."}},
 	}
@@ -328,7 +328,7 @@ func bare(s suite, flavor string) Item {
 	i := Item{
 		Name: "bare/" + s.name + "/" + flavor, Slot: Node, Minutes: s.minutes, Dir: s.pkg, Repeats: place > 0,
 		Paths: append([]string{s.pkg}, s.paths...),
-		Needs: []string{"rootfs", "programs/kernel", "programs/kubernetes", "bare/" + s.pkg},
+		Needs: []string{"boot", "rootfs", "programs/kubernetes", "bare/" + s.pkg},
 		Command: []string{"${LAB}", "bare-test", "--name", name, "--flavor", flavor, "--disks", s.disks, "--",
 			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
 			CaseEnv + "=" + strconv.Itoa(place), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m",
