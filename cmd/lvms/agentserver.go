@@ -12,12 +12,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentserver"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
 // returns what finds other agents.
-func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, volumes *lvm.LVM,
+func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *engine.Engine, volumes *lvm.LVM,
 	kernel *devicemapper.Reader, locks *service.Locks, o vgmanagerOptions) (*copies.Agents, error) {
 	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace)
 	if err := certificate.SetupWithManager(mgr); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 func lvmdCommand() *cobra.Command {
@@ -43,7 +43,7 @@ func lvmdCommand() *cobra.Command {
 
 // runLVMd serves until ctx ends. It returns an error at once if the volume group of a device class does not exist.
 func runLVMd(ctx context.Context, path string) error {
-	config, err := lvmd.ReadConfig(path)
+	config, err := engine.ReadConfig(path)
 	if err != nil {
 		return err
 	}
@@ -62,9 +62,9 @@ func runLVMd(ctx context.Context, path string) error {
 		devices := device.New(runner)
 		volumes.FlushWith(devices.Flush)
 		volumes.LookWith(devices.ReadPhysicalVolumes)
-		volumes.PoolsWith(lvmd.PoolsOf(kernel))
+		volumes.PoolsWith(engine.PoolsOf(kernel))
 	}
-	engine, err := lvmd.New(volumes, kernel, path)
+	engine, err := engine.New(volumes, kernel, path)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func runLVMd(ctx context.Context, path string) error {
 const healthTimeout = 10 * time.Second
 
 func askLVMd(ctx context.Context, path string) error {
-	config, err := lvmd.ReadConfig(path)
+	config, err := engine.ReadConfig(path)
 	if err != nil {
 		return err
 	}

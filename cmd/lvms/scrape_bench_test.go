@@ -23,8 +23,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // The node of the benchmark has two device classes, 30 devices, and some volumes.
@@ -44,9 +44,9 @@ func (c statusCache) Get(_ context.Context, _ client.ObjectKey, object client.Ob
 func (statusCache) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // volumes are the volumes of a node.
-type volumes []lvmd.VolumeState
+type volumes []engine.VolumeState
 
-func (v volumes) Volumes(context.Context) ([]lvmd.VolumeState, map[string]error, error) {
+func (v volumes) Volumes(context.Context) ([]engine.VolumeState, map[string]error, error) {
 	return v, map[string]error{"thin": nil}, nil
 }
 func (volumes) Subscribe(func())                                                {}
@@ -67,9 +67,9 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	var list volumes
 	kernel := countedIO{}
 	for i := range count {
-		list = append(list, lvmd.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
+		list = append(list, engine.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
 			Size: 1 << 30, DataPercent: ptr.To(12.5), VolumeGroup: "thin",
-			Devices: []lvmd.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
+			Devices: []engine.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
 			Tags:    []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
 		kernel["thin-"+strings.ReplaceAll(list[i].Name, "-", "--")] = devicemapper.IO{Reads: 1 << 30, Writes: 1 << 30,
 			ReadBytes: 1 << 40, WrittenBytes: 1 << 40, ReadTime: time.Hour, WriteTime: time.Hour}

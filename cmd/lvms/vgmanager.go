@@ -53,10 +53,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 const (
@@ -179,7 +179,7 @@ type sharedFileSystems struct {
 // volumeParts are what the reconciler of volumes shares with that of volume groups. taker takes group snapshots,
 // agents finds the agents of other nodes.
 type volumeParts struct {
-	engine *lvmd.Engine
+	engine *engine.Engine
 	taker  *groupsnapshot.Node
 	agents *copies.Agents
 }
@@ -270,8 +270,8 @@ func addVolumeGroups(
 	volumes.SkipSilent(silentDevices(devices))
 	volumes.FlushWith(devices.Flush)
 	volumes.LookWith(devices.ReadPhysicalVolumes)
-	volumes.PoolsWith(lvmd.PoolsOf(kernel))
-	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
+	volumes.PoolsWith(engine.PoolsOf(kernel))
+	engine, err := engine.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return volumeParts{}, err
 	}
@@ -417,7 +417,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 }
 
 // addTrimmer adds what trims the file systems of mounted volumes, if a device class wants that.
-func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, fileSystems sharedFileSystems,
+func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *engine.Engine, fileSystems sharedFileSystems,
 	layout hostpaths.Layout) error {
 	trimmer := fstrim.New(fstrim.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Namespace: namespace, Volumes: engine,
@@ -429,7 +429,7 @@ func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engin
 
 // addArchivePruner adds what bounds LVM's archive of the volume groups of device classes, without those that an
 // administrator created. A published class has the name of its volume group.
-func addArchivePruner(mgr ctrl.Manager, engine *lvmd.Engine) error {
+func addArchivePruner(mgr ctrl.Manager, engine *engine.Engine) error {
 	return mgr.Add(&lvmarchive.Pruner{Dir: lvm.ArchiveDir, Now: time.Now, Groups: func() []lvmarchive.Group {
 		var groups []lvmarchive.Group
 		for _, name := range engine.VolumeGroups() {

@@ -17,7 +17,7 @@ type input struct {
 
 // The tests of several inputs.
 const (
-	nameTest  = "vgmanager/volume/lvmd/volumes_test.go TestNamesThatAreNoNames"
+	nameTest  = "vgmanager/volume/engine/volumes_test.go TestNamesThatAreNoNames"
 	tagTest   = "vgmanager/lvm/tags_test.go TestATagThatIsNoTagReachesNoProgram"
 	ownTags   = "vgmanager/volume/logicalvolume/reconciler_test.go TestTagsSayWhoseAVolumeIs"
 	spreadTag = "vgmanager/volume/logicalvolume/spread_test.go TestTheTagOfASpread"
@@ -37,7 +37,7 @@ var parameters = []input{
 		reaches: "nothing: the agent looks up the options in `/etc/topolvm/lvmd.yaml`, which root of the node " +
 			"writes",
 		check: "node: an option class has the name",
-		test:  "vgmanager/volume/lvmd/config_test.go TestValidate"},
+		test:  "vgmanager/volume/engine/config_test.go TestValidate"},
 	{names: []string{"SourcePlacementParameter"},
 		reaches: "nothing: the operator reads it",
 		check:   "CreateVolume: one of three words",

@@ -46,7 +46,7 @@ var parts = []part{
 		name:    "disks",
 		label:   "disks",
 		minutes: 10,
-		paths: []string{"vgmanager/volume/lvmd", "vgmanager/disk/health", "vgmanager/disk/device",
+		paths: []string{"vgmanager/volume/engine", "vgmanager/disk/health", "vgmanager/disk/device",
 			"internal/cluster/wwn"},
 	},
 	{name: "nodes", label: "nodes", minutes: 11,
@@ -107,7 +107,7 @@ var parts = []part{
 		folder:  "components",
 		label:   "microshift",
 		minutes: 4,
-		paths:   []string{"vgmanager/volume/lvmd", "internal/cluster/platform"},
+		paths:   []string{"vgmanager/volume/engine", "internal/cluster/platform"},
 	},
 	{
 		name:    "components/nolvm",
@@ -139,7 +139,7 @@ var parts = []part{
 		paths:   []string{"hack/image", "hack/dev"},
 	},
 	{name: "kubernetes", folder: "kubernetes", minutes: 17, needs: []string{"programs/storage-tests"},
-		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd",
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"test/lab/programs/storagetests"}},
 	{
 		name:    "monitoring",
@@ -281,7 +281,7 @@ var tenantPaths = []string{
 	"test/layers",
 	"vgmanager/disk/device",
 	"vgmanager/lvm",
-	"vgmanager/volume/lvmd",
+	"vgmanager/volume/engine",
 	"vgmanager/machine/stack",
 }
 

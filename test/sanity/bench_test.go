@@ -29,7 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestBenchVolumes compares, in one run on one node, the product's operations on a volume with plain LVM and mkfs
@@ -63,7 +63,7 @@ const (
 type volumeBench struct {
 	*testing.T
 	runner  *host.Local
-	engine  *lvmd.Engine
+	engine  *engine.Engine
 	theirs  proto.LVServiceClient
 	control csi.ControllerClient
 	node    csi.NodeClient
@@ -93,10 +93,10 @@ func newVolumeBench(t *testing.T) *volumeBench {
 		measured.SetHealthy(group, true)
 	}
 	measured.LookWith(device.New(runner).ReadPhysicalVolumes)
-	measured.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
+	measured.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	_ = storage
 	s := startDriver(t, cluster, measured, dir)
-	engine, err := lvmd.New(measured, devicemapper.New(), "")
+	engine, err := engine.New(measured, devicemapper.New(), "")
 	must(t, err)
 	for _, class := range deviceClasses() {
 		must(t, engine.Publish(class))

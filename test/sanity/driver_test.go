@@ -37,9 +37,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 const nodeName = "node1"
@@ -59,7 +59,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 		}}))
 	must(t, createCluster(t.Context(), cluster.Client))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
-	engine, err := lvmd.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
+	engine, err := engine.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
 	for _, class := range deviceClasses() {
 		must(t, engine.Publish(class))
@@ -138,7 +138,7 @@ func newTaker(t *testing.T, storage *lvm.LVM, dir string) *groupsnapshot.Node {
 }
 
 // addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
-func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engine,
+func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.Engine,
 	taker *groupsnapshot.Node, socket string, pods csinode.PodLimiter) error {
 	if err := manager.Add(engine); err != nil {
 		return err

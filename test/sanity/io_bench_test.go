@@ -25,7 +25,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // TestBenchIO measures I/O to volumes with fio, in one run on one node, compared with the raw devices. Volumes and thin
@@ -74,7 +75,7 @@ var chunkSizes = []string{"64Ki", "128Ki", "512Ki", "1Mi"}
 type ioBench struct {
 	*testing.T
 	lvm    *lvm.LVM
-	engine *lvmd.Engine
+	engine *engine.Engine
 	fioDir string
 	disks  []string
 	n      int
@@ -87,7 +88,7 @@ func newIOBench(t *testing.T) *ioBench {
 		t.Fatalf("LVMS_FIO must name the folder with fio, and LVMS_TEST_DISKS %d blank disks of a lab node", want)
 	}
 	b.lvm = lvm.New(host.NewLocal())
-	engine, err := lvmd.New(b.lvm, devicemapper.New(), "")
+	engine, err := engine.New(b.lvm, devicemapper.New(), "")
 	must(t, err)
 	b.engine = engine
 	return b
@@ -126,13 +127,13 @@ func (b *ioBench) sh(program string, args ...string) {
 func (b *ioBench) class(name string, disks []string, config *v1alpha1.ThinPoolConfig) string {
 	b.Helper()
 	must(b.T, b.lvm.Apply(b.Context(), lvm.VGCreate{Name: name, Devices: disks}))
-	class := lvmd.DeviceClass{Name: name, VolumeGroup: name, Type: types.TypeThick}
+	class := deviceclass.Class{Name: name, VolumeGroup: name, Type: types.TypeThick}
 	if config != nil {
 		report, err := b.lvm.Report(b.Context())
 		must(b.T, err)
 		must(b.T, b.lvm.Apply(b.Context(), plan.PoolOptions(config, report.VG(name))))
 		class.Type = types.TypeThin
-		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: config.Name, OverprovisionRatio: 10}
+		class.ThinPoolConfig = &deviceclass.ThinPool{Name: config.Name, OverprovisionRatio: 10}
 	}
 	must(b.T, b.engine.Publish(class))
 	return name

@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // The volume groups have the names of the device classes.
@@ -39,7 +39,7 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand()) })
 	storage := lvm.New(runner)
 	storage.LookWith(device.New(runner).ReadPhysicalVolumes)
-	storage.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
+	storage.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
 		raidClass: disks[2:4]} {
 		if err := storage.Apply(t.Context(), lvm.VGCreate{Name: group, Devices: devices}); err != nil {
@@ -55,11 +55,11 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 }
 
 // deviceClasses returns the device classes that the agent would publish for the volume groups.
-func deviceClasses() []lvmd.DeviceClass {
-	return []lvmd.DeviceClass{
+func deviceClasses() []deviceclass.Class {
+	return []deviceclass.Class{
 		{
 			Name: thinClass, VolumeGroup: thinClass, Type: types.TypeThin, Default: true,
-			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
+			ThinPoolConfig: &deviceclass.ThinPool{Name: poolName, OverprovisionRatio: 10},
 		},
 		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
 		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick,

@@ -32,7 +32,7 @@ type Checker struct {
 	replayDir string
 }
 
-// Tags reads the tags of a logical volume. The TagsOf of lvmd.Engine is one.
+// Tags reads the tags of a logical volume. The TagsOf of engine.Engine is one.
 type Tags func(ctx context.Context, vg, name string) ([]string, error)
 
 // NewChecker returns the Checker of a node. locks are those of its node service.

@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -142,7 +142,7 @@ type bench struct {
 	client  client.Client
 	lvm     *lvmtest.Fake
 	devices *fakeDevices
-	engine  *lvmd.Engine
+	engine  *engine.Engine
 	events  *events.FakeRecorder
 	health  *fakeHealth
 	files   *fakeFileSystems
@@ -197,7 +197,7 @@ func (b *bench) addDisk(path string, minor uint32) {
 // restart starts a new process on the node.
 func (b *bench) restart() {
 	b.Helper()
-	engine, err := lvmd.New(b.lvm, nil, filepath.Join(b.dir, "lvmd.yaml"))
+	engine, err := engine.New(b.lvm, nil, filepath.Join(b.dir, "lvmd.yaml"))
 	b.ok(err)
 	b.engine = engine
 	b.agent = New(b.options(b.lvm, b.devices))

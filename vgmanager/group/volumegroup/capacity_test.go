@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // capacityCase is the capacity of a set of disks. The console's pages calculate it before anything is created, and
@@ -62,7 +62,7 @@ func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Desired {
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
-func offered(t *testing.T, l lvmd.LVM, w plan.Desired) lvmd.ClassState {
+func offered(t *testing.T, l engine.LVM, w plan.Desired) engine.ClassState {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	if err != nil {
@@ -72,7 +72,7 @@ func offered(t *testing.T, l lvmd.LVM, w plan.Desired) lvmd.ClassState {
 	if p.Action.Kind != plan.PublishClass {
 		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, plan.PublishClass, p.Problems)
 	}
-	engine, err := lvmd.New(l, nil, "")
+	engine, err := engine.New(l, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

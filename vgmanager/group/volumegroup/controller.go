@@ -24,7 +24,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // Reports reads LVM.
@@ -103,12 +104,11 @@ type Health interface {
 
 // Classes manages the device classes in which volumes can be created.
 type Classes interface {
-	Class(name string) (lvmd.DeviceClass, bool)
-	Publish(class lvmd.DeviceClass) error
+	Class(name string) (deviceclass.Class, bool)
+	Publish(class deviceclass.Class) error
 	Withdraw(name string) error
-	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
-	// this is complete.
-	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
+	// EraseVolume erases a volume if its class requires that. It returns the progress, or "" if this is complete.
+	EraseVolume(ctx context.Context, eraser engine.Eraser, class, name string) (progress string, err error)
 }
 
 // Options configures a Reconciler.
@@ -128,7 +128,7 @@ type Options struct {
 	Devices   Devices
 	Classes   Classes
 	// Eraser erases logical volumes. It is the one that the reconciler of LogicalVolumes uses.
-	Eraser lvmd.Eraser
+	Eraser engine.Eraser
 	Health Health
 	// Inspect checks and reads the metadata of a thin pool.
 	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)

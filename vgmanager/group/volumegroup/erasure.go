@@ -10,7 +10,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // This file erases logical volumes that no object of the cluster has before they are removed, as the reconciler of
@@ -63,7 +63,7 @@ func (r *Reconciler) stopErasing(ctx context.Context, group string, removing []s
 	var kept []string
 	var errs []error
 	for _, name := range r.erasing[group] {
-		key := lvmd.EraseKey(group, name)
+		key := engine.EraseKey(group, name)
 		if slices.Contains(removing, name) && r.Eraser.Running(key) {
 			kept = append(kept, name)
 			continue

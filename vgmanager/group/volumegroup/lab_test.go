@@ -29,7 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // labBench is the agent on a real node. Only the API server is simulated.
@@ -80,20 +80,20 @@ func (l *labBench) bootOver(runner host.Runner) {
 	}
 	real := lvm.New(runner)
 	l.real = real
-	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
+	volumes, err := engine.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
-	l.engine = engine
+	l.engine = volumes
 	devices := device.New(l.runner)
 	real.SkipSilent(func(ctx context.Context) map[string][]string {
 		silent, err := devices.Silent(ctx)
 		l.ok(err)
 		return silent
 	})
-	devices.UseGroups(engine.VolumeGroups)
+	devices.UseGroups(volumes.VolumeGroups)
 	real.UseDevices(listOf(devices))
 	real.FlushWith(devices.Flush)
 	real.LookWith(devices.ReadPhysicalVolumes)
-	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
+	real.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	options := l.options(real, devices)
 	if l.attachedLonger {
 		options.Devices = olderDevices{devices}

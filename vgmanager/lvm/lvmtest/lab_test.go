@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest/contract"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // command runs a program of the lab node that the product does not use.
@@ -41,7 +41,7 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 	runner := nodelvm.New()
 	l := lvm.New(runner)
 	l.LookWith(device.New(runner).ReadPhysicalVolumes)
-	l.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
+	l.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	contract.Check(t, contract.Bench{
 		LVM: l, Disks: labDisks(t),
 		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", "-b", "4096", disk) },

@@ -24,8 +24,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const (
@@ -85,13 +85,13 @@ func isReserved(t *testing.T) bool {
 }
 
 // newEngine returns the engine with the device class thin.
-func newEngine(t *testing.T, volumes *lvm.LVM, existing bool) *lvmd.Engine {
+func newEngine(t *testing.T, volumes *lvm.LVM, existing bool) *engine.Engine {
 	t.Helper()
-	engine, err := lvmd.New(volumes, devicemapper.New(), "")
+	engine, err := engine.New(volumes, devicemapper.New(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: group, Type: types.TypeThin,
+	if err := engine.Publish(deviceclass.Class{Name: "thin", VolumeGroup: group, Type: types.TypeThin,
 		ExistingVolumeGroup: existing,
 		ThinPoolConfig:      &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}}); err != nil {
 		t.Fatal(err)

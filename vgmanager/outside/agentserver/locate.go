@@ -10,15 +10,16 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // accessSnapshot is the access type of the LogicalVolume of a snapshot.
 const accessSnapshot = "ro"
 
-// Classes are the device classes of this node. lvmd.Engine implements it.
+// Classes are the device classes of this node. engine.Engine implements it.
 type Classes interface {
-	Class(name string) (lvmd.DeviceClass, bool)
+	Class(name string) (deviceclass.Class, bool)
 }
 
 // Locate returns the changedblocks.Locate of a node. The client may read from a cache: a snapshot is ready to use only
@@ -69,10 +70,10 @@ func find(ctx context.Context, c client.Reader, node, snapshotID string) (*topol
 	return found, nil
 }
 
-// Pools are the device classes of this node with their thin pools. lvmd.Engine implements it.
+// Pools are the device classes of this node with their thin pools. engine.Engine implements it.
 type Pools interface {
 	Classes
-	States(ctx context.Context) ([]lvmd.ClassState, error)
+	States(ctx context.Context) ([]engine.ClassState, error)
 }
 
 // ReleaseAll releases the metadata snapshots that an agent that was killed has left in the thin pools of the node. They

@@ -14,8 +14,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // objects is a cache with LogicalVolumes.
@@ -34,16 +34,16 @@ func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 // group is not available.
 type pools struct{ err error }
 
-func (pools) Class(name string) (lvmd.DeviceClass, bool) {
-	class := lvmd.DeviceClass{Name: name, VolumeGroup: "vg-" + name, ExistingVolumeGroup: name == "existing"}
+func (pools) Class(name string) (deviceclass.Class, bool) {
+	class := deviceclass.Class{Name: name, VolumeGroup: "vg-" + name, ExistingVolumeGroup: name == "existing"}
 	if name != "thick" {
 		class.ThinPoolConfig = &deviceclass.ThinPool{Name: "pool"}
 	}
 	return class, slices.Contains([]string{"thin", "thick", "away", "existing"}, name)
 }
 
-func (p pools) States(context.Context) ([]lvmd.ClassState, error) {
-	return []lvmd.ClassState{{Name: "away", Err: errors.New("away")}, {Name: "existing"}, {Name: "gone"}, {Name: "thick"},
+func (p pools) States(context.Context) ([]engine.ClassState, error) {
+	return []engine.ClassState{{Name: "away", Err: errors.New("away")}, {Name: "existing"}, {Name: "gone"}, {Name: "thick"},
 		{Name: "thin"}}, p.err
 }
 

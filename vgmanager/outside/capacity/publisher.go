@@ -19,7 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -34,9 +34,9 @@ const (
 	defaultKey = "00default"
 )
 
-// Classes returns the device classes of this node. lvmd.Engine implements it.
+// Classes returns the device classes of this node. engine.Engine implements it.
 type Classes interface {
-	States(ctx context.Context) ([]lvmd.ClassState, error)
+	States(ctx context.Context) ([]engine.ClassState, error)
 	Subscribe(changed func())
 }
 
@@ -49,7 +49,7 @@ type Publisher struct {
 	notices chan struct{}
 
 	mu     sync.Mutex
-	states []lvmd.ClassState
+	states []engine.ClassState
 	// observedAt is when the classes were last read, or when the Publisher was created.
 	observedAt time.Time
 }
@@ -124,30 +124,30 @@ func (p *Publisher) publish(ctx context.Context) error {
 
 // observe returns the state of the classes. If they cannot be read, it returns nil and the error until maxAge has
 // passed, so that the published capacity stays.
-func (p *Publisher) observe(ctx context.Context) ([]lvmd.ClassState, error) {
+func (p *Publisher) observe(ctx context.Context) ([]engine.ClassState, error) {
 	states, err := p.classes.States(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
 		p.states, p.observedAt = states, p.now()
 		if states == nil {
-			states = []lvmd.ClassState{}
+			states = []engine.ClassState{}
 		}
 		return states, nil
 	}
 	if p.now().Sub(p.observedAt) < maxAge {
 		return nil, err
 	}
-	blind := []lvmd.ClassState{}
+	blind := []engine.ClassState{}
 	for _, s := range p.states {
-		blind = append(blind, lvmd.ClassState{Name: s.Name, Default: s.Default, Err: err})
+		blind = append(blind, engine.ClassState{Name: s.Name, Default: s.Default, Err: err})
 	}
 	p.states = blind
 	return blind, err
 }
 
 // annotations returns the desired annotations of the Node.
-func annotations(states []lvmd.ClassState) map[string]string {
+func annotations(states []engine.ClassState) map[string]string {
 	list := map[string]string{}
 	for _, s := range states {
 		list[v1alpha1.CapacityAnnotationPrefix+s.Name] = strconv.FormatUint(s.Capacity, 10)
@@ -221,7 +221,7 @@ func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (p *Publisher) collect(to chan<- prometheus.Metric, s *lvmd.ClassState) {
+func (p *Publisher) collect(to chan<- prometheus.Metric, s *engine.ClassState) {
 	reportedFamily.Send(to, float64(s.Capacity), p.node, s.Name)
 	if s.Err != nil {
 		return

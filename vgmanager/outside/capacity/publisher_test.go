@@ -19,23 +19,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/test/memory"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 type classes struct {
 	mu      sync.Mutex
-	states  []lvmd.ClassState
+	states  []engine.ClassState
 	err     error
 	changed func()
 }
 
-func (c *classes) States(context.Context) ([]lvmd.ClassState, error) {
+func (c *classes) States(context.Context) ([]engine.ClassState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.states, c.err
 }
 
-func (c *classes) set(states ...lvmd.ClassState) {
+func (c *classes) set(states ...engine.ClassState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.states = states
@@ -78,7 +78,7 @@ func (w *world) annotations() map[string]string {
 func TestTheNodeHasWhatItsClassesOfferAndNothingElse(t *testing.T) {
 	w := newWorld(t, map[string]string{"capacity.topolvm.io/old": "5",
 		"capacity.topolvm.io/00default": "7", "other": "x"})
-	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}, {Name: "b", Capacity: 20, Default: true},
+	w.classes.states = []engine.ClassState{{Name: "a", Capacity: 10}, {Name: "b", Capacity: 20, Default: true},
 		{Name: "lost", Err: errors.New("no group")}}
 	for range 2 {
 		if err := w.publish(t.Context()); err != nil {
@@ -115,7 +115,7 @@ func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 	if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != "1" {
 		t.Errorf("before anything was seen: %v, %v", err, w.annotations())
 	}
-	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}}
+	w.classes.states = []engine.ClassState{{Name: "a", Capacity: 10}}
 	w.classes.err = nil
 	if err := w.publish(t.Context()); err != nil {
 		t.Fatal(err)
@@ -147,14 +147,14 @@ func TestChangesAreWrittenWithinSeconds(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- w.Start(ctx) }()
 		time.Sleep(10 * time.Second)
-		w.classes.set(lvmd.ClassState{Name: "a", Capacity: 10})
+		w.classes.set(engine.ClassState{Name: "a", Capacity: 10})
 		w.classes.changed()
 		time.Sleep(1100 * time.Millisecond)
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "10" {
 			t.Errorf("a second after a change: %q", got)
 		}
 		// Writes by Pods that fill a pool cause no notification.
-		w.classes.set(lvmd.ClassState{Name: "a"})
+		w.classes.set(engine.ClassState{Name: "a"})
 		time.Sleep(4100 * time.Millisecond)
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "0" {
 			t.Errorf("seconds after a pool was full: %q", got)
@@ -176,7 +176,7 @@ func TestMetrics(t *testing.T) {
 	w.now = func() time.Time { return time.UnixMilli(12345678) }
 	data := 12.5
 	metadata := 3.0
-	w.classes.states = []lvmd.ClassState{
+	w.classes.states = []engine.ClassState{
 		{Name: "thick", Capacity: 10, Size: 100, Free: 12},
 		{Name: "thin", Capacity: 1000, Size: 200, Free: 20, Thin: true, PoolSize: 180, DataPercent: &data,
 			MetadataPercent: &metadata},

@@ -24,7 +24,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // newThickMove is a move of the thick volume "origin" of the class "from" to the class "thick", whose disk has random
@@ -44,7 +45,7 @@ func newThickMove(t *testing.T) *move {
 	runLVM(t, "lvremove", "-qq", "--yes", "copyto/garbage")
 	m := &move{T: t, runner: nodelvm.New(), random: rand.New(rand.NewPCG(1, 1))}
 	m.engine = labEngine(t, lvm.New(m.runner))
-	m.must(m.engine.Publish(lvmd.DeviceClass{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThick}))
+	m.must(m.engine.Publish(deviceclass.Class{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThick}))
 	volume := logicalVolume("pvc-1", "node1", "", "rw", "origin")
 	volume.Spec.DeviceClass = "from"
 	volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "m", v1alpha1.FencedAnnotation: "m",
@@ -91,7 +92,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 	}
 	m.tags("copyto/"+movedName, "lvms.cluster=c,lvms.formatted=xfs,lvms.pv=pvc-1,lvms.pvc=ns/a,lvms.uid=uid-v")
 	for range 2 {
-		_, err := m.engine.Retire(t.Context(), lvmd.Retirement{Class: "from", Name: "origin", NewName: "uid-k",
+		_, err := m.engine.Retire(t.Context(), engine.Retirement{Class: "from", Name: "origin", NewName: "uid-k",
 			Move: "m", Tags: []string{"lvms.uid=uid-k", "lvms.pv=moved-m", "lvms.cluster=c"}})
 		m.must(err)
 	}
@@ -144,7 +145,7 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	m.must(m.api.Update(ctx, volume))
 	dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=1M", "count=64", "oflag=direct")
 
-	m.must(m.engine.EnsureTarget(ctx, lvmd.CopyTarget{Class: "thick", Name: "uid-t", UID: "uid-t", Size: 64 << 20,
+	m.must(m.engine.EnsureTarget(ctx, engine.CopyTarget{Class: "thick", Name: "uid-t", UID: "uid-t", Size: 64 << 20,
 		Source: "pvc-1", Tags: []string{"lvms.uid=uid-t", v1alpha1.NewTag}}))
 	d, err := m.engine.Device(ctx, "thick", "uid-t")
 	m.must(err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -247,4 +247,4 @@ func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.G
 	return errAPI
 }
 
-var _ Volumes = (*lvmd.Engine)(nil)
+var _ Volumes = (*engine.Engine)(nil)

@@ -22,8 +22,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const labAddress = "127.0.0.1:18446"
@@ -84,34 +84,34 @@ func newGroups(t *testing.T) {
 		"copyto/pool")
 }
 
-func labEngine(t *testing.T, volumes *lvm.LVM) *lvmd.Engine {
+func labEngine(t *testing.T, volumes *lvm.LVM) *engine.Engine {
 	t.Helper()
-	engine, err := lvmd.New(volumes, devicemapper.New(), "")
+	e, err := engine.New(volumes, devicemapper.New(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, class := range []lvmd.DeviceClass{
+	for _, class := range []deviceclass.Class{
 		{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThin,
 			ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}},
 		{Name: "thin", VolumeGroup: "copyto", Type: types.TypeThin,
 			ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}},
 		{Name: "thick", VolumeGroup: "copyto", Type: types.TypeThick},
 	} {
-		if err := engine.Publish(class); err != nil {
+		if err := e.Publish(class); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return engine
+	return e
 }
 
 // serve serves the snapshots of node1, and returns the client of node2.
-func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) Source {
+func serve(t *testing.T, e *engine.Engine, reader *changedblocks.Reader) Source {
 	t.Helper()
 	snapshot := logicalVolume("snap", "node1", "origin", "ro", "snap")
 	snapshot.Spec.DeviceClass = "from"
 	api := memory.Builder().WithObjects(snapshot,
 		logicalVolume("thick", "node2", "snap", "rw", ""), logicalVolume("thin", "node2", "snap", "rw", "")).Build()
-	return serveOf(t, &Sender{Live: api, Node: "node1", Volumes: engine, Allocations: reader})
+	return serveOf(t, &Sender{Live: api, Node: "node1", Volumes: e, Allocations: reader})
 }
 
 // serveOf serves the snapshots of a Sender of node1, and returns the client of node2.
@@ -134,19 +134,19 @@ func serveOf(t *testing.T, sender *Sender) Source {
 
 // copyTo copies the snapshot to a new volume of a class, which has its name. It ends the work again and again while it
 // runs, as a killed agent does.
-func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Progress {
+func copyTo(t *testing.T, e *engine.Engine, source Source, class string) Progress {
 	t.Helper()
-	if err := engine.EnsureTarget(t.Context(), lvmd.CopyTarget{Class: class, Name: class, UID: "1", Size: 104 << 20,
-		Tags: []string{"lvms.uid=1", lvmd.TagNew}, Source: "snap"}); err != nil {
+	if err := e.EnsureTarget(t.Context(), engine.CopyTarget{Class: class, Name: class, UID: "1", Size: 104 << 20,
+		Tags: []string{"lvms.uid=1", engine.TagNew}, Source: "snap"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)
 	for attempt := 1; ; attempt++ {
-		d, err := engine.Device(t.Context(), class, class)
+		d, err := e.Device(t.Context(), class, class)
 		if err != nil {
 			t.Fatal(err)
 		}
-		round, err := lvmd.RoundOf(d.Tags)
+		round, err := engine.RoundOf(d.Tags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Round: Round{Only: true, Sparse: round.Sparse}},
 			func(ctx context.Context, done uint64) error {
-				return engine.CopiedInRound(ctx, class, class, "1", int64(done))
+				return e.CopiedInRound(ctx, class, class, "1", int64(done))
 			})
 		kill()
 		if err == nil && got.Finished {
@@ -175,15 +175,15 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 func TestLabASnapshotIsCopied(t *testing.T) {
 	newGroups(t)
 	volumes := lvm.New(nodelvm.New())
-	engine := labEngine(t, volumes)
-	client := serve(t, engine, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
+	e := labEngine(t, volumes)
+	client := serve(t, e, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
 	for _, class := range []string{"thick", "thin"} {
-		got := copyTo(t, engine, client, class)
+		got := copyTo(t, e, client, class)
 		if len(got.Content) != 1 || got.Content[0] != "lvms.formatted=xfs" || got.Size != 96<<20 {
 			t.Errorf("%s: %+v", class, got)
 		}
 		runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/"+class))
-		if err := engine.CompleteCopy(t.Context(), class, class, "1", got.Content); err != nil {
+		if err := e.CompleteCopy(t.Context(), class, class, "1", got.Content); err != nil {
 			t.Error(err)
 		}
 		tags := strings.TrimSpace(runLVM(t, "lvs", "--noheadings", "-o", "lv_tags", "copyto/"+class))
@@ -202,23 +202,23 @@ func TestLabASnapshotIsCopied(t *testing.T) {
 func TestLabACopyNeverFillsAPool(t *testing.T) {
 	newGroups(t)
 	volumes := lvm.New(nodelvm.New())
-	engine := labEngine(t, volumes)
-	client := serve(t, engine, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
+	e := labEngine(t, volumes)
+	client := serve(t, e, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
 	runLVM(t, "lvcreate", "-qq", "-V", "112M", "-T", "copyto/pool", "-n", "bystander")
 	dd(t, "/dev/urandom", "/dev/copyto/bystander", "bs=1M", "count=100", "oflag=direct")
-	must(t, engine.EnsureTarget(t.Context(), lvmd.CopyTarget{Class: "thin", Name: "thin", UID: "1", Size: 104 << 20,
+	must(t, e.EnsureTarget(t.Context(), engine.CopyTarget{Class: "thin", Name: "thin", UID: "1", Size: 104 << 20,
 		Tags: []string{"lvms.uid=1"}, Source: "snap"}))
 	receive := func() (Progress, error) {
-		d, err := engine.Device(t.Context(), "thin", "thin")
+		d, err := e.Device(t.Context(), "thin", "thin")
 		must(t, err)
-		round, err := lvmd.RoundOf(d.Tags)
+		round, err := engine.RoundOf(d.Tags)
 		must(t, err)
 		return New(t.Context()).Copy(t.Context(), client, Target{Key: "thin", Name: "thin", Object: "thin",
 			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Allocated: uint64(d.Allocated), Round: Round{Only: true, Sparse: round.Sparse},
-			Room: func(ctx context.Context, bytes uint64) error { return engine.CopyRoom(ctx, "thin", bytes) },
+			Room: func(ctx context.Context, bytes uint64) error { return e.CopyRoom(ctx, "thin", bytes) },
 		}, func(ctx context.Context, done uint64) error {
-			return engine.CopiedInRound(ctx, "thin", "thin", "1", int64(done))
+			return e.CopiedInRound(ctx, "thin", "thin", "1", int64(done))
 		})
 	}
 	for range 2 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestARoundCopiesTheDifferences, compares only them, and says what was sent.
@@ -197,7 +197,7 @@ func TestWhichRoundIsSent(t *testing.T) {
 					tt.change(target, base)
 				}
 			}, base)
-			s.Volumes.(volumes)["id0"] = &lvmd.Device{VolumeGroup: "vg1", Name: "id0", ReadOnly: true, ThinPool: "pool",
+			s.Volumes.(volumes)["id0"] = &engine.Device{VolumeGroup: "vg1", Name: "id0", ReadOnly: true, ThinPool: "pool",
 				Size: 77}
 			tt.request.Target = "target"
 			_, err := s.open(t.Context(), "node2", tt.request)

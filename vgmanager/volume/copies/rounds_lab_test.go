@@ -27,8 +27,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // move is a move of the volume "origin" of the class "from" to the class "thin". Both have the same logical volume name
@@ -36,7 +36,7 @@ import (
 type move struct {
 	*testing.T
 	runner *nodelvm.Runner
-	engine *lvmd.Engine
+	engine *engine.Engine
 	api    client.Client
 	source Source
 	random *rand.Rand
@@ -69,7 +69,7 @@ func newMove(t *testing.T, zeroes string) *move {
 	volumes := lvm.New(m.runner)
 	m.engine = labEngine(t, volumes)
 	for class, group := range map[string]string{"from": "copyfrom", "thin": "copyto"} {
-		m.must(m.engine.Publish(lvmd.DeviceClass{Name: class, VolumeGroup: group, Type: types.TypeThin,
+		m.must(m.engine.Publish(deviceclass.Class{Name: class, VolumeGroup: group, Type: types.TypeThin,
 			ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 1000}}))
 	}
 	target := logicalVolume("target", "node2", "s1", "rw", "")
@@ -145,13 +145,13 @@ func (m *move) receive(undisturbed bool) Progress {
 // receiveFrom copies a source to the target in a class.
 func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 	m.Helper()
-	m.must(m.engine.EnsureTarget(m.Context(), lvmd.CopyTarget{Class: class, Name: movedName, UID: "uid-t",
+	m.must(m.engine.EnsureTarget(m.Context(), engine.CopyTarget{Class: class, Name: movedName, UID: "uid-t",
 		Size: int64(m.size) << 20, Source: name, Tags: []string{"lvms.uid=uid-t", "lvms.pv=target", "lvms.cluster=c"}}))
 	deadline := time.Now().Add(5 * time.Minute)
 	for attempt := 1; ; attempt++ {
 		d, err := m.engine.Device(m.Context(), class, movedName)
 		m.must(err)
-		round, err := lvmd.RoundOf(d.Tags)
+		round, err := engine.RoundOf(d.Tags)
 		m.must(err)
 		if round.Source == "" {
 			m.must(m.engine.BeginRound(m.Context(), class, movedName, "uid-t", name))
@@ -266,10 +266,10 @@ func (m *move) switchOver() {
 		m.must(err)
 	}))
 	m.tags("copyto/"+movedName, "lvms.cluster=c,lvms.formatted=xfs,lvms.pv=pvc-1,lvms.pvc=ns/a,lvms.uid=uid-v")
-	if err := m.engine.RemoveTarget(m.Context(), "thin", movedName, "uid-t"); !errors.Is(err, lvmd.ErrNotTarget) {
+	if err := m.engine.RemoveTarget(m.Context(), "thin", movedName, "uid-t"); !errors.Is(err, engine.ErrNotTarget) {
 		m.Errorf("removal of an adopted target: %v", err)
 	}
-	retirement := lvmd.Retirement{Class: "from", Name: "origin", NewName: "uid-k", Move: "m",
+	retirement := engine.Retirement{Class: "from", Name: "origin", NewName: "uid-k", Move: "m",
 		Tags: []string{"lvms.uid=uid-k", "lvms.pv=moved-m", "lvms.cluster=c"}}
 	for _, what := range []string{"retire", "retire again"} {
 		m.Logf("%s: %s", what, m.counted(func() {

@@ -15,13 +15,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
-// Volumes are the logical volumes of this node. lvmd.Engine implements it.
+// Volumes are the logical volumes of this node. engine.Engine implements it.
 type Volumes interface {
-	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
-	FencedDevice(ctx context.Context, class, name, fence string) (*lvmd.Device, error)
+	Device(ctx context.Context, class, name string) (*engine.Device, error)
+	FencedDevice(ctx context.Context, class, name, fence string) (*engine.Device, error)
 }
 
 // Locks are the volumes for which a call of the node service is in progress. service.Locks implements it.
@@ -88,7 +88,7 @@ func (s *Sender) open(ctx context.Context, node string, r Request) (*opened, err
 }
 
 // snapshot returns the device of a snapshot of this node.
-func (s *Sender) snapshot(ctx context.Context, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
+func (s *Sender) snapshot(ctx context.Context, source *topolvmv1.LogicalVolume) (*engine.Device, error) {
 	if err := s.check(source); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Sender) check(source *topolvmv1.LogicalVolume) error {
 const accessSnapshot = "ro"
 
 // openDevice opens a logical volume to read the parts of it that list returns.
-func (s *Sender) openDevice(object string, found *lvmd.Device, list ranges, baseSize uint64) (*opened, error) {
+func (s *Sender) openDevice(object string, found *engine.Device, list ranges, baseSize uint64) (*opened, error) {
 	size := uint64(found.Size)
 	d, err := openSource(blockdevice.Identity{Path: found.Path, Number: found.Number, Size: size})
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Sender) openDevice(object string, found *lvmd.Device, list ranges, base
 			found.VolumeGroup, found.Name, err), d.Close())
 	}
 	return &opened{description: description{Size: size, BaseSize: baseSize, Allocated: uint64(found.Allocated),
-		MaxSector: maxSector(start), Content: lvmd.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait,
+		MaxSector: maxSector(start), Content: engine.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait,
 		close: d.Close}, nil
 }
 
@@ -220,7 +220,7 @@ func checkRound(target *topolvmv1.LogicalVolume, r Request) error {
 
 // base returns the device of the base of a round, or nil without one. It returns an error unless the base is a snapshot
 // of the same volume as the source: the differences between snapshots of other volumes are no data of this one.
-func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
+func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.LogicalVolume) (*engine.Device, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -300,7 +300,7 @@ func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
 		return fmt.Errorf("source %s is being deleted: %w", source.Name, ErrGone)
 	case fence == "" || source.Annotations[v1alpha1.FenceAnnotation] != fence ||
 		source.Annotations[v1alpha1.FencedAnnotation] != fence:
-		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvmd.FenceText(fence), ErrForbidden)
+		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, engine.FenceText(fence), ErrForbidden)
 	case requested == "" || source.Annotations[v1alpha1.FenceTimeAnnotation] != requested:
 		return fmt.Errorf("source %s is fenced again since the copy %s was requested, so it can have changed: %w",
 			source.Name, target.Name, ErrForbidden)

@@ -19,7 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolume {
@@ -30,11 +30,11 @@ func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolu
 }
 
 // volumes are those of a node.
-type volumes map[string]*lvmd.Device
+type volumes map[string]*engine.Device
 
 var errLVM = errors.New("lvs: exit status 5")
 
-func (v volumes) Device(_ context.Context, class, name string) (*lvmd.Device, error) {
+func (v volumes) Device(_ context.Context, class, name string) (*engine.Device, error) {
 	switch {
 	case v == nil:
 		return nil, errLVM
@@ -44,9 +44,9 @@ func (v volumes) Device(_ context.Context, class, name string) (*lvmd.Device, er
 	return v[name], nil
 }
 
-func (v volumes) FencedDevice(ctx context.Context, class, name, move string) (*lvmd.Device, error) {
+func (v volumes) FencedDevice(ctx context.Context, class, name, move string) (*engine.Device, error) {
 	d, err := v.Device(ctx, class, name)
-	if err == nil && lvmd.FencedBy(d.Tags) != move {
+	if err == nil && engine.FencedBy(d.Tags) != move {
 		return nil, status.Error(codes.FailedPrecondition, "not fenced")
 	}
 	return d, err
@@ -136,7 +136,7 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 }
 
 func TestAVolumeThatIsNotAThinSnapshotIsNotSent(t *testing.T) {
-	for name, d := range map[string]*lvmd.Device{
+	for name, d := range map[string]*engine.Device{
 		"thick":    {VolumeGroup: "vg1", Name: "id1", ReadOnly: true},
 		"writable": {VolumeGroup: "vg1", Name: "id1", ThinPool: "pool"},
 	} {

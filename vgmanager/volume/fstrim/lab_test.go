@@ -22,7 +22,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const (
@@ -40,7 +41,7 @@ var formats = map[string][]string{
 // node is a bare node with real LVM and mounted file systems.
 type node struct {
 	*bench
-	engine *lvmd.Engine
+	engine *engine.Engine
 	kernel *devicemapper.Reader
 	staged string
 }
@@ -63,10 +64,10 @@ func newNode(t *testing.T, kind string, config v1alpha1.TrimConfig) *node {
 	n.sh("lvcreate", "--yes", "--thinpool", "pool", "--name", "1", "--virtualsize", "400m", group)
 	n.sh("lvcreate", "--yes", "--thinpool", "pool", "--name", "other", "--virtualsize", "16m", group)
 	volumes := lvm.New(host.NewLocal())
-	engine, err := lvmd.New(volumes, n.kernel, filepath.Join(t.TempDir(), "lvmd.yaml"))
+	engine, err := engine.New(volumes, n.kernel, filepath.Join(t.TempDir(), "lvmd.yaml"))
 	n.ok(err)
-	n.ok(engine.Publish(lvmd.DeviceClass{Name: "vg1", VolumeGroup: group, Type: types.TypeThin,
-		ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}))
+	n.ok(engine.Publish(deviceclass.Class{Name: "vg1", VolumeGroup: group, Type: types.TypeThin,
+		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}}))
 	n.engine = engine
 	n.sh("/usr/sbin/"+formats[kind][0], append(formats[kind][1:], "/dev/"+group+"/1")...)
 	n.reboot()

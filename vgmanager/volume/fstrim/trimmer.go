@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -36,10 +36,10 @@ const (
 	maxMessage = 512
 )
 
-// Volumes returns the logical volumes of this node. lvmd.Engine implements it.
+// Volumes returns the logical volumes of this node. engine.Engine implements it.
 type Volumes interface {
 	// Volumes returns the volumes of all classes, and every class with an error if it is not available.
-	Volumes(ctx context.Context) (volumes []lvmd.VolumeState, classes map[string]error, err error)
+	Volumes(ctx context.Context) (volumes []engine.VolumeState, classes map[string]error, err error)
 }
 
 // FileSystems are the mounted file systems of this node. csinode.FileSystems implements it. Devices are "MAJOR:MINOR".
@@ -147,7 +147,7 @@ func (t *Trimmer) pass(ctx context.Context) (tried bool, err error) {
 			configs[g.Name] = *g.Spec.Trim
 		}
 	}
-	var states []lvmd.VolumeState
+	var states []engine.VolumeState
 	if len(configs) > 0 {
 		if states, _, err = t.Volumes.Volumes(ctx); err != nil {
 			return false, fmt.Errorf("read the logical volumes of node %s: %w", t.Node, err)
@@ -171,7 +171,7 @@ func (t *Trimmer) pass(ctx context.Context) (tried bool, err error) {
 
 // classes returns the device classes with trim. It remembers since when each one has a schedule, and since when its
 // thin pool is above the threshold.
-func (t *Trimmer) classes(configs map[string]v1alpha1.TrimConfig, states []lvmd.VolumeState,
+func (t *Trimmer) classes(configs map[string]v1alpha1.TrimConfig, states []engine.VolumeState,
 	now time.Time) map[string]class {
 	percents := map[string]float64{}
 	for _, s := range states {
@@ -211,7 +211,7 @@ func (s classState) next(scheduled, above, started bool, now time.Time) classSta
 }
 
 // volumes returns the volumes that can be trimmed.
-func (t *Trimmer) volumes(ctx context.Context, classes map[string]class, states []lvmd.VolumeState) ([]volume, error) {
+func (t *Trimmer) volumes(ctx context.Context, classes map[string]class, states []engine.VolumeState) ([]volume, error) {
 	var devices []string
 	for i := range states {
 		if _, wanted := classes[states[i].Class]; wanted && canTrim(&states[i]) {
@@ -249,7 +249,7 @@ func (t *Trimmer) volumes(ctx context.Context, classes map[string]class, states 
 
 // canTrim reports whether a logical volume can be trimmed: it is active, writable, healthy and not being erased, and
 // none of its devices is suspended.
-func canTrim(s *lvmd.VolumeState) bool {
+func canTrim(s *engine.VolumeState) bool {
 	return s.Device != "" && !s.ReadOnly && !s.Damaged && len(s.SuspendedDevices) == 0 &&
 		!slices.ContainsFunc(s.Tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.ErasedTagPrefix) })
 }
@@ -263,7 +263,7 @@ func (t *Trimmer) mayTrim(lv *topolvmv1.LogicalVolume) bool {
 		!pending
 }
 
-func (t *Trimmer) volume(ctx context.Context, s *lvmd.VolumeState, object *topolvmv1.LogicalVolume,
+func (t *Trimmer) volume(ctx context.Context, s *engine.VolumeState, object *topolvmv1.LogicalVolume,
 	path string) volume {
 	v := volume{class: s.Class, name: s.Name, device: s.Device, path: path, object: object.Name,
 		created: object.CreationTimestamp.Time, notBefore: t.notBefore[s.Name]}

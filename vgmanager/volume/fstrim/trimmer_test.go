@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/memory"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const plugins = "/var/lib/kubelet/plugins/kubernetes.io/csi"
@@ -33,7 +33,7 @@ type bench struct {
 	recorder *events.FakeRecorder
 	now      time.Time
 	// states are the volumes of the node. statesErr and mountsErr are the errors of reads.
-	states               []lvmd.VolumeState
+	states               []engine.VolumeState
 	statesErr, mountsErr error
 	// unmounted are devices that are not staged.
 	unmounted []string
@@ -86,7 +86,7 @@ func (b *bench) add(name string) {
 	lv.Status.VolumeID = name
 	b.ok(b.api.Status().Update(b.Context(), lv))
 	percent, pool := 50.0, 40.0
-	b.states = append(b.states, lvmd.VolumeState{Class: "vg1", VolumeGroup: "vg1", Name: name, Device: "254:" + name,
+	b.states = append(b.states, engine.VolumeState{Class: "vg1", VolumeGroup: "vg1", Name: name, Device: "254:" + name,
 		Size: 1 << 30, DataPercent: &percent, PoolPercent: &pool})
 }
 
@@ -99,7 +99,7 @@ func (b *bench) restart() {
 	b.agent.now = func() time.Time { return b.now }
 }
 
-func (b *bench) Volumes(context.Context) ([]lvmd.VolumeState, map[string]error, error) {
+func (b *bench) Volumes(context.Context) ([]engine.VolumeState, map[string]error, error) {
 	return b.states, nil, b.statesErr
 }
 
@@ -226,23 +226,23 @@ func TestVolumesAreTrimmedOnceAWeek(t *testing.T) {
 func TestVolumesThatAreNotTrimmed(t *testing.T) {
 	full := 97.0
 	for name, test := range map[string]struct {
-		state  func(*lvmd.VolumeState)
+		state  func(*engine.VolumeState)
 		object func(*topolvmv1.LogicalVolume)
 		mount  bool
 		want   bool
 	}{
 		"well":           {mount: true, want: true},
-		"in a full pool": {mount: true, want: true, state: func(s *lvmd.VolumeState) { s.PoolPercent = &full }},
+		"in a full pool": {mount: true, want: true, state: func(s *engine.VolumeState) { s.PoolPercent = &full }},
 		"not mounted":    {},
-		"not active":     {mount: true, state: func(s *lvmd.VolumeState) { s.Device = "" }},
-		"read-only":      {mount: true, state: func(s *lvmd.VolumeState) { s.ReadOnly = true }},
-		"damaged":        {mount: true, state: func(s *lvmd.VolumeState) { s.Damaged = true }},
+		"not active":     {mount: true, state: func(s *engine.VolumeState) { s.Device = "" }},
+		"read-only":      {mount: true, state: func(s *engine.VolumeState) { s.ReadOnly = true }},
+		"damaged":        {mount: true, state: func(s *engine.VolumeState) { s.Damaged = true }},
 		"on a suspended device": {mount: true,
-			state: func(s *lvmd.VolumeState) { s.SuspendedDevices = []string{"/dev/a"} }},
+			state: func(s *engine.VolumeState) { s.SuspendedDevices = []string{"/dev/a"} }},
 		"being erased": {mount: true,
-			state: func(s *lvmd.VolumeState) { s.Tags = []string{v1alpha1.ErasedTagPrefix + "0"} }},
-		"of another device class": {mount: true, state: func(s *lvmd.VolumeState) { s.Class = "vg2" }},
-		"without an object":       {mount: true, state: func(s *lvmd.VolumeState) { s.Name = "orphan" }},
+			state: func(s *engine.VolumeState) { s.Tags = []string{v1alpha1.ErasedTagPrefix + "0"} }},
+		"of another device class": {mount: true, state: func(s *engine.VolumeState) { s.Class = "vg2" }},
+		"without an object":       {mount: true, state: func(s *engine.VolumeState) { s.Name = "orphan" }},
 		"suspended": {mount: true, object: func(lv *topolvmv1.LogicalVolume) {
 			lv.Annotations[v1alpha1.SuspendedAnnotation] = ""
 		}},

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // maxAdopted is the maximum number of volumes to tag in one audit. Each one requires a command.
@@ -20,7 +20,7 @@ const maxAdopted = 10
 // adopt tags the logical volumes that an older version created without tags, or whose tags name another UID or cluster:
 // the object was restored from a backup, or the cluster has another identity since. It leaves a logical volume alone
 // that two objects name, because one of them is wrong.
-func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
+func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objects []topolvmv1.LogicalVolume) error {
 	owners := map[string]*topolvmv1.LogicalVolume{}
 	for i := range objects {
 		lv := &objects[i]
@@ -37,7 +37,7 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 	for _, v := range volumes {
 		owner := owners[v.Name]
 		// The logical volume of a target of a move gets the tags of the volume when all its data is there.
-		if owner == nil || lvmd.IsCopying(v.Tags) ||
+		if owner == nil || engine.IsCopying(v.Tags) ||
 			slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
 				slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
 			continue

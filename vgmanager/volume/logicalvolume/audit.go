@@ -15,7 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -25,11 +25,11 @@ const (
 	auditGap = 2 * time.Second
 )
 
-// States returns the state of the logical volumes of this node. lvmd.Engine implements it.
+// States returns the state of the logical volumes of this node. engine.Engine implements it.
 type States interface {
 	// Volumes returns the volumes of all classes. It also returns every class, with an error if the class is not
 	// available.
-	Volumes(ctx context.Context) (volumes []lvmd.VolumeState, classes map[string]error, err error)
+	Volumes(ctx context.Context) (volumes []engine.VolumeState, classes map[string]error, err error)
 	Subscribe(changed func())
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 }

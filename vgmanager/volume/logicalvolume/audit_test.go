@@ -21,15 +21,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // auditor returns an Auditor for the engine of a world, with a clock.
 func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	w.Helper()
 	w.must(w.api.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
-	engine, ok := w.agent().Volumes.(*lvmd.Engine)
+	engine, ok := w.agent().Volumes.(*engine.Engine)
 	if !ok {
 		w.Fatal("another engine")
 	}
@@ -541,7 +541,7 @@ func TestConditions(t *testing.T) {
 	closed.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "closed by the fence m"}
 	closing.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "in use", v1alpha1.FenceAnnotation: "m"}
 	got := conditions(
-		[]lvmd.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
+		[]engine.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
 		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
 		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"),
 			object("unknown", "x"), closed, closing, {}},
@@ -622,7 +622,7 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, lvmd.TagNew) {
+	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, engine.TagNew) {
 		t.Error("a volume that may be in use was called new")
 	}
 }
@@ -643,7 +643,7 @@ func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]servi
 // numbered sets a distinct device number for each volume.
 type numbered struct{ States }
 
-func (n numbered) Volumes(ctx context.Context) ([]lvmd.VolumeState, map[string]error, error) {
+func (n numbered) Volumes(ctx context.Context) ([]engine.VolumeState, map[string]error, error) {
 	volumes, classes, err := n.States.Volumes(ctx)
 	for i := range volumes {
 		volumes[i].Device = fmt.Sprintf("254:%d", i)

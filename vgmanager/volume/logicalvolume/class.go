@@ -9,16 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
-// Classes returns the device class of a logical volume. lvmd.Engine implements it.
+// Classes returns the device class of a logical volume. engine.Engine implements it.
 type Classes interface {
 	// ClassOf returns the class of an existing volume. It returns NotFound if no class has the volume, and
 	// Unavailable if a class cannot be read, because that class may have the volume.
 	ClassOf(ctx context.Context, name string) (string, error)
 	// Default returns the default class.
-	Default() (lvmd.DeviceClass, bool)
+	Default() (deviceclass.Class, bool)
 }
 
 // nameClass sets the device class of an object that has none, as TopoLVM and older versions create it for a

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // agentWithDefault returns a new process whose default class has that name. "" stands for no default class.
 func (w *world) agentWithDefault(name string) *Reconciler {
 	w.Helper()
 	r := w.agent()
-	engine := r.Volumes.(*lvmd.Engine)
+	engine := r.Volumes.(*engine.Engine)
 	for _, known := range []string{"thick", "thin"} {
 		class, _ := engine.Class(known)
 		class.Default = known == name
@@ -82,9 +82,9 @@ func TestOldObjectsGetTheClassThatHasTheirVolume(t *testing.T) {
 // or its class was withdrawn.
 func TestAVolumeThatNoClassHasIsNotCalledDeleted(t *testing.T) {
 	for name, change := range map[string]func(w *world, r *Reconciler){
-		"its class is withdrawn": func(w *world, r *Reconciler) { w.must(r.Volumes.(*lvmd.Engine).Withdraw("thick")) },
+		"its class is withdrawn": func(w *world, r *Reconciler) { w.must(r.Volumes.(*engine.Engine).Withdraw("thick")) },
 		"its volume group is away": func(w *world, r *Reconciler) {
-			engine := r.Volumes.(*lvmd.Engine)
+			engine := r.Volumes.(*engine.Engine)
 			class, _ := engine.Class("thick")
 			class.VolumeGroup = "away"
 			w.must(engine.Publish(class))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
@@ -24,7 +24,7 @@ type FileSystems interface {
 
 // lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
 // metric.
-func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
+func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []engine.VolumeState) error {
 	if a.FileSystems == nil {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeSt
 	if err != nil {
 		return err
 	}
-	var broken []lvmd.VolumeState
+	var broken []engine.VolumeState
 	for i := range volumes {
 		v := &volumes[i]
 		problem := problems[v.Device]
@@ -56,7 +56,7 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeSt
 }
 
 // lookAtPods adds to the condition of each volume why its Pod cannot end.
-func (a *Auditor) lookAtPods(ctx context.Context, volumes []lvmd.VolumeState) error {
+func (a *Auditor) lookAtPods(ctx context.Context, volumes []engine.VolumeState) error {
 	if a.Detained == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (a *Auditor) lookAtPods(ctx context.Context, volumes []lvmd.VolumeState) er
 	return nil
 }
 
-func addCondition(v *lvmd.VolumeState, problem string) {
+func addCondition(v *engine.VolumeState, problem string) {
 	if v.Condition != "" {
 		problem += "; " + v.Condition
 	}
@@ -80,9 +80,9 @@ func addCondition(v *lvmd.VolumeState, problem string) {
 }
 
 // conditions returns the problems of the logical volume of each object, by the name of the object.
-func conditions(volumes []lvmd.VolumeState, classes map[string]error,
+func conditions(volumes []engine.VolumeState, classes map[string]error,
 	objects []topolvmv1.LogicalVolume) map[string]string {
-	states := map[string]lvmd.VolumeState{}
+	states := map[string]engine.VolumeState{}
 	for _, v := range volumes {
 		states[v.Name] = v
 	}
@@ -124,7 +124,7 @@ func isMissing(lv *topolvmv1.LogicalVolume) bool {
 
 // suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the
 // device class is not available, they are unknown, and the object keeps its last known ones.
-func suspensions(volumes []lvmd.VolumeState, classes map[string]error,
+func suspensions(volumes []engine.VolumeState, classes map[string]error,
 	objects []topolvmv1.LogicalVolume) map[string]string {
 	devices := map[string]string{}
 	for _, v := range volumes {

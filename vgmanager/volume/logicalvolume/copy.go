@@ -16,7 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const (
@@ -70,7 +70,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	}
 	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
 	switch {
-	case err == nil && !lvmd.IsCopying(found.GetTags()):
+	case err == nil && !engine.IsCopying(found.GetTags()):
 		return r.created(ctx, lv, found.GetSizeBytes())
 	case err != nil && status.Code(err) != codes.NotFound:
 		return r.createFailed(ctx, lv, err)

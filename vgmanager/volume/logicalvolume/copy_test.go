@@ -24,7 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // fakeCopier records a copy as begun, and then returns what a test sets. By default, the volume is copied at once.
@@ -274,7 +274,7 @@ func TestACloneWhoseSourceCouldChange(t *testing.T) {
 					t.Errorf("status %+v", got)
 				}
 				found, err := w.agent().Volumes.FindLV(t.Context(), "thick", "uid-b-2")
-				if w.must(err); !lvmd.IsCopying(found.GetTags()) {
+				if w.must(err); !engine.IsCopying(found.GetTags()) {
 					t.Errorf("the copy can be used: %v", found.GetTags())
 				}
 			}
@@ -500,8 +500,8 @@ func TestACopyToAFullPool(t *testing.T) {
 // unfinishedVolumes are volumes that their pool does not have.
 type unfinishedVolumes struct{ Volumes }
 
-func (unfinishedVolumes) Device(context.Context, string, string) (*lvmd.Device, error) {
-	return nil, fmt.Errorf("x: %w", lvmd.ErrUnfinished)
+func (unfinishedVolumes) Device(context.Context, string, string) (*engine.Device, error) {
+	return nil, fmt.Errorf("x: %w", engine.ErrUnfinished)
 }
 
 // TestATargetThatItsPoolDoesNotHaveIsCreatedAgain, for a copy and for a move.
@@ -582,7 +582,7 @@ func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	if lv := w.get("c"); lv.Status.VolumeID != "" {
 		t.Errorf("import: status %+v", lv.Status)
 	}
-	if !lvmd.IsCopying(w.tags("thin", "uid-b-2")) {
+	if !engine.IsCopying(w.tags("thin", "uid-b-2")) {
 		t.Error("the tag is gone")
 	}
 }

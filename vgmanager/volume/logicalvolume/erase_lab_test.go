@@ -20,7 +20,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // secret is what a tenant writes into its volume.
@@ -97,7 +98,7 @@ func eraseOnRealDisks(t *testing.T, newWorld func(*testing.T) *world) {
 
 // endsAfterRecord ends the process after it has recorded that a volume is being erased.
 type endsAfterRecord struct {
-	lvmd.Eraser
+	engine.Eraser
 	end context.CancelFunc
 }
 
@@ -130,9 +131,9 @@ func withSecret(t *testing.T, newWorld func(*testing.T) *world) *world {
 // labAgent returns a process on real LVM, with the kernel's state, that ends with ctx.
 func (w *world) labAgent(ctx context.Context, method string) *Reconciler {
 	w.Helper()
-	engine, err := lvmd.New(commands{w.lvm, w}, devicemapper.New(), "")
+	engine, err := engine.New(commands{w.lvm, w}, devicemapper.New(), "")
 	w.must(err)
-	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
+	w.must(engine.Publish(deviceclass.Class{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
 		EraseOnDelete: method}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
 		Eraser: erase.New(ctx), Copier: w.copier, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})

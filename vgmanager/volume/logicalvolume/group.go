@@ -46,7 +46,7 @@ type GroupTaker interface {
 	Recover(ctx context.Context) error
 }
 
-// GroupEngine creates pending snapshots and makes them usable. lvmd.Engine implements it.
+// GroupEngine creates pending snapshots and makes them usable. engine.Engine implements it.
 type GroupEngine interface {
 	PrepareSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) error
 	KeepSnapshot(ctx context.Context, class, name string) error

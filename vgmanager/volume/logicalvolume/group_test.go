@@ -23,8 +23,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // groupNode is the node of a group with the sources a and b, whose snapshots are the objects s1 (the leader) and s2.
@@ -88,7 +88,7 @@ func newGroupNode(t *testing.T) *groupNode {
 // groups returns a new process.
 func (n *groupNode) groups() *GroupReconciler {
 	r := n.agent()
-	engine, ok := r.Volumes.(*lvmd.Engine)
+	engine, ok := r.Volumes.(*engine.Engine)
 	if !ok {
 		n.Fatal("the engine is another type")
 	}

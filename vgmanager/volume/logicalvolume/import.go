@@ -17,7 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // Events about imports.
@@ -65,7 +65,7 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
 			r.Node, erased)
 	}
-	if lvmd.IsCopying(found.GetTags()) {
+	if engine.IsCopying(found.GetTags()) {
 		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume "+
 			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
 			r.Node)

@@ -18,7 +18,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const measuredGroup = "measured"
@@ -44,11 +45,11 @@ func newMeasured(t *testing.T) *measured {
 		m.run("/usr/sbin/vgremove", "-qqf", measuredGroup)
 		m.run("/usr/sbin/pvremove", append([]string{"-qq"}, m.disks...)...)
 	})
-	engine, err := lvmd.New(m.lvm, nil, "")
+	engine, err := engine.New(m.lvm, nil, "")
 	w.must(err)
-	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: measuredGroup, Type: types.TypeThick}))
-	w.must(engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: measuredGroup, Type: types.TypeThin,
-		ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}))
+	w.must(engine.Publish(deviceclass.Class{Name: "thick", VolumeGroup: measuredGroup, Type: types.TypeThick}))
+	w.must(engine.Publish(deviceclass.Class{Name: "thin", VolumeGroup: measuredGroup, Type: types.TypeThin,
+		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}}))
 	m.auditor = NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Namespace: "ns", States: engine,
 		Recorder: events.NewFakeRecorder(100), MaxVolumes: 10, IO: devicemapper.New()})
 	report, err := m.lvm.Report(t.Context())

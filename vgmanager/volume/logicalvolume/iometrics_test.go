@@ -14,7 +14,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // counted are the statistics of the devices of a node, or an error.
@@ -65,7 +65,7 @@ func TestActiveVolumesHaveTheirIO(t *testing.T) {
 		"vg--1-foreign": {Reads: 9},
 	}}
 	a.MaxVolumes, a.IO = 10, kernel
-	w.must(a.measure(t.Context(), []lvmd.VolumeState{
+	w.must(a.measure(t.Context(), []engine.VolumeState{
 		{Class: "thin", VolumeGroup: "vg-1", Name: "a", Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thin", VolumeGroup: "vg-1", Name: "inactive"},
 		{Class: "thin", VolumeGroup: "vg-2", Name: "a"}, // the name in another volume group
@@ -97,7 +97,7 @@ func TestIOThatCannotBeReadHasNoSeries(t *testing.T) {
 	a, _, _ := w.auditor()
 	kernel := &counted{all: devicemapper.Statistics{"vg1-a": {Reads: 1}}}
 	a.MaxVolumes, a.IO = 10, kernel
-	w.must(a.measure(t.Context(), []lvmd.VolumeState{{Class: "thin", VolumeGroup: "vg1", Name: "a", Size: 9}}, nil))
+	w.must(a.measure(t.Context(), []engine.VolumeState{{Class: "thin", VolumeGroup: "vg1", Name: "a", Size: 9}}, nil))
 	for _, failure := range []error{nil, errors.New("EPERM"), errors.New("EPERM"), nil} {
 		kernel.err = failure
 		observed, series := "1", 7
@@ -126,7 +126,7 @@ func TestNoIOIsReadIfNoVolumeIsShown(t *testing.T) {
 	a, _, _ := w.auditor()
 	kernel := &counted{all: devicemapper.Statistics{"vg1-a": {}}}
 	a.IO = kernel
-	volumes := []lvmd.VolumeState{{Class: "thin", VolumeGroup: "vg1", Name: "a"}}
+	volumes := []engine.VolumeState{{Class: "thin", VolumeGroup: "vg1", Name: "a"}}
 	w.must(a.measure(t.Context(), volumes, nil))
 	if n := testutil.CollectAndCount(a, ioNames...); n != 0 || kernel.reads != 0 {
 		t.Errorf("without metrics of volumes: %d series, %d reads", n, kernel.reads)
@@ -147,15 +147,15 @@ func TestVolumesHaveASeriesForEachDevice(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
-	many := lvmd.VolumeState{Class: "thin", Name: "many"}
+	many := engine.VolumeState{Class: "thin", Name: "many"}
 	for i := range maxDevices + 3 {
 		many.Devices = append(many.Devices,
-			lvmd.PhysicalVolume{UUID: fmt.Sprint("m", i), Name: fmt.Sprint("/dev/m", i)})
+			engine.PhysicalVolume{UUID: fmt.Sprint("m", i), Name: fmt.Sprint("/dev/m", i)})
 	}
-	volumes := []lvmd.VolumeState{
-		{Class: "thin", Name: "two", Devices: []lvmd.PhysicalVolume{{UUID: "1", Name: "/dev/sdb"}, {UUID: "2"}}},
+	volumes := []engine.VolumeState{
+		{Class: "thin", Name: "two", Devices: []engine.PhysicalVolume{{UUID: "1", Name: "/dev/sdb"}, {UUID: "2"}}},
 		// All are missing. The status has the same last name for two, and no name for one.
-		{Class: "thin", Name: "missing", Devices: []lvmd.PhysicalVolume{{UUID: "2"}, {UUID: "3"}, {UUID: "4"}}},
+		{Class: "thin", Name: "missing", Devices: []engine.PhysicalVolume{{UUID: "2"}, {UUID: "3"}, {UUID: "4"}}},
 		{Class: "thin", Name: "unknown place"},
 	}
 	w.must(w.api.Create(t.Context(), nodeStatus(
@@ -175,7 +175,7 @@ func TestVolumesHaveASeriesForEachDevice(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.must(a.measure(t.Context(), []lvmd.VolumeState{many}, nil))
+	w.must(a.measure(t.Context(), []engine.VolumeState{many}, nil))
 	if n := testutil.CollectAndCount(a, deviceFamily.Name); n != maxDevices {
 		t.Errorf("%d series, want %d", n, maxDevices)
 	}
@@ -199,7 +199,7 @@ func TestDevicesWithoutTheStatusOfTheNodeHaveNoSeries(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
-	volumes := []lvmd.VolumeState{{Class: "thin", Name: "a", Devices: []lvmd.PhysicalVolume{{UUID: "1",
+	volumes := []engine.VolumeState{{Class: "thin", Name: "a", Devices: []engine.PhysicalVolume{{UUID: "1",
 		Name: "/dev/sdb"}}}}
 	failure := errors.New("the cache is not synced")
 	working := a.Client

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // Values of the label direction.
@@ -62,7 +62,7 @@ func (l limitMetrics) collect(to chan<- prometheus.Metric, node string) {
 // newLimitMetrics returns the I/O limits of the volumes that have limits in force, or whose limits could not be
 // applied: at most those of the given number of volumes that use the most space. Limits in an annotation that is not
 // valid are unknown.
-func newLimitMetrics(volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume, most int) []limitMetrics {
+func newLimitMetrics(volumes []engine.VolumeState, objects []topolvmv1.LogicalVolume, most int) []limitMetrics {
 	limits := map[string]limitMetrics{}
 	for i := range objects {
 		lv := &objects[i]
@@ -75,7 +75,7 @@ func newLimitMetrics(volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolu
 			limits[lv.Status.VolumeID] = limitMetrics{inForce: inForce, failed: failed}
 		}
 	}
-	limited := slices.DeleteFunc(slices.Clone(volumes), func(v lvmd.VolumeState) bool {
+	limited := slices.DeleteFunc(slices.Clone(volumes), func(v engine.VolumeState) bool {
 		_, present := limits[v.Name]
 		return !present
 	})

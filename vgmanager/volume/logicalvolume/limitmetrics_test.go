@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // limited is a LogicalVolume with annotations for its I/O limits: requested, in force, and an error.
@@ -37,9 +37,9 @@ func TestOnlyVolumesWithLimitsHaveMetricsOfLimits(t *testing.T) {
 		limited("not valid", "", "iops=5", ""), limited("no logical volume", "readIOPS=5", "readIOPS=5", ""),
 		{ObjectMeta: limited("no id", "readIOPS=5", "readIOPS=5", "").ObjectMeta},
 	}
-	volumes := []lvmd.VolumeState{{Name: "no object", Size: 9}, {}}
+	volumes := []engine.VolumeState{{Name: "no object", Size: 9}, {}}
 	for i, lv := range objects[:8] {
-		volumes = append(volumes, lvmd.VolumeState{Name: lv.Name, Class: "thick", Size: int64(100 - i)})
+		volumes = append(volumes, engine.VolumeState{Name: lv.Name, Class: "thick", Size: int64(100 - i)})
 	}
 	all := []string{"read: readIOPS=500 readBytesPerSecond=4096 false", "pending: writeIOPS=5 false",
 		"refused: readIOPS=5 true", "lost: none true", "earlier error: readIOPS=9 false"}

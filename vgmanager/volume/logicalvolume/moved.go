@@ -19,14 +19,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
-// Moves are the operations on the logical volumes of volumes that are moved between nodes. lvmd.Engine implements it.
+// Moves are the operations on the logical volumes of volumes that are moved between nodes. engine.Engine implements it.
 type Moves interface {
 	AbandonTarget(ctx context.Context, class, name, uid string) error
 	Adopt(ctx context.Context, class, name, target string, tags []string) (size int64, err error)
-	Retire(ctx context.Context, r lvmd.Retirement) (size int64, err error)
+	Retire(ctx context.Context, r engine.Retirement) (size int64, err error)
 }
 
 // Events about moves.
@@ -166,7 +166,7 @@ func (r *Reconciler) noOther(ctx context.Context, what string, check func(*topol
 // removeTarget removes the logical volume of a target, unless it was adopted, and then the finalizer.
 func (r *Reconciler) removeTarget(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	progress, err := r.eraseTarget(ctx, lv)
-	gone := status.Code(err) == codes.NotFound || errors.Is(err, lvmd.ErrNotTarget)
+	gone := status.Code(err) == codes.NotFound || errors.Is(err, engine.ErrNotTarget)
 	if err != nil && !gone && !r.neverMade(ctx, lv) {
 		r.events.Emit(lv, removeFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
@@ -271,7 +271,7 @@ func (r *Reconciler) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolu
 	if lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
 		move = "" // This node was lost: it could not fence the volume.
 	}
-	return r.Volumes.Retire(ctx, lvmd.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
+	return r.Volumes.Retire(ctx, engine.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
 		Move: move, Tags: tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])})
 }
 

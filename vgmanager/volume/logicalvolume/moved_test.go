@@ -19,7 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 const movedVolume = "uid-v"
@@ -238,10 +238,10 @@ func (w *world) seeNoObject(what, name string) {
 func (w *world) earlier() {
 	w.Helper()
 	w.volumeHere("node2")
-	engine := w.agent().Volumes
-	w.must(engine.EnsureTarget(w.Context(), lvmd.CopyTarget{Class: "thin", Name: movedVolume, UID: "x", Size: 12 << 20,
+	e := w.agent().Volumes
+	w.must(e.EnsureTarget(w.Context(), engine.CopyTarget{Class: "thin", Name: movedVolume, UID: "x", Size: 12 << 20,
 		Tags: []string{"lvms.uid=x"}, Source: "s"}))
-	w.must(engine.TagLV(w.Context(), "thin", movedVolume, []string{"lvms.uid=uid-v-1", "lvms.pv=v", "lvms.pvc=ns/v",
+	w.must(e.TagLV(w.Context(), "thin", movedVolume, []string{"lvms.uid=uid-v-1", "lvms.pv=v", "lvms.pvc=ns/v",
 		"lvms.cluster=c1", "lvms.formatted=xfs", v1alpha1.FencedTagPrefix + "m"}, []string{"lvms.uid=x",
 		v1alpha1.CopyingTag, v1alpha1.SparseTag, "lvms.copy-of=s"}))
 }
@@ -389,28 +389,28 @@ func (o moveOperation) killedAt(w *world, at int) {
 // TestWhatATargetNeedsForARound decides from its tags.
 func TestWhatATargetNeedsForARound(t *testing.T) {
 	for name, tt := range map[string]struct {
-		tags         lvmd.Round
+		tags         engine.Round
 		source, base string
 		unzeroed     bool
 		want         roundStep
 	}{
-		"a new one":                      {lvmd.Round{Source: "s1"}, "s1", "", false, roundContinue},
-		"a new one, base ignored":        {lvmd.Round{Source: "s2"}, "s2", "s1", false, roundContinue},
-		"a killed first round":           {lvmd.Round{Source: "s1", Copied: 5}, "s1", "", false, roundContinue},
-		"a killed next round":            {lvmd.Round{Source: "s2", Base: "s1", Copied: 5}, "s2", "s1", false, roundContinue},
-		"it has the base":                {lvmd.Round{Base: "s1"}, "s2", "s1", false, roundBegin},
-		"it has the source":              {lvmd.Round{Base: "s2"}, "s2", "s1", false, roundComplete},
-		"it has another base":            {lvmd.Round{Base: "s1"}, "s3", "s2", false, roundRestart},
-		"no base is wanted":              {lvmd.Round{Base: "s1"}, "s2", "", false, roundRestart},
-		"parts of another source":        {lvmd.Round{Source: "s2", Base: "s1"}, "s3", "s1", false, roundRestart},
-		"parts of a first other source":  {lvmd.Round{Source: "s1"}, "s2", "s1", false, roundRestart},
-		"another base since it began":    {lvmd.Round{Source: "s3", Base: "s1"}, "s3", "s2", false, roundRestart},
-		"no tags":                        {lvmd.Round{}, "s1", "", false, roundRestart},
-		"sparse":                         {lvmd.Round{Base: "s1", Sparse: true}, "s2", "s1", false, roundBegin},
-		"the pool no longer zeroes":      {lvmd.Round{Base: "s1", Sparse: true}, "s2", "s1", true, roundRestart},
-		"complete, no longer zeroes":     {lvmd.Round{Base: "s2", Sparse: true}, "s2", "s1", true, roundComplete},
-		"all chunks are provided":        {lvmd.Round{Base: "s1"}, "s2", "s1", true, roundBegin},
-		"a sparse round, no longer zero": {lvmd.Round{Source: "s1", Sparse: true}, "s1", "", true, roundRestart},
+		"a new one":                      {engine.Round{Source: "s1"}, "s1", "", false, roundContinue},
+		"a new one, base ignored":        {engine.Round{Source: "s2"}, "s2", "s1", false, roundContinue},
+		"a killed first round":           {engine.Round{Source: "s1", Copied: 5}, "s1", "", false, roundContinue},
+		"a killed next round":            {engine.Round{Source: "s2", Base: "s1", Copied: 5}, "s2", "s1", false, roundContinue},
+		"it has the base":                {engine.Round{Base: "s1"}, "s2", "s1", false, roundBegin},
+		"it has the source":              {engine.Round{Base: "s2"}, "s2", "s1", false, roundComplete},
+		"it has another base":            {engine.Round{Base: "s1"}, "s3", "s2", false, roundRestart},
+		"no base is wanted":              {engine.Round{Base: "s1"}, "s2", "", false, roundRestart},
+		"parts of another source":        {engine.Round{Source: "s2", Base: "s1"}, "s3", "s1", false, roundRestart},
+		"parts of a first other source":  {engine.Round{Source: "s1"}, "s2", "s1", false, roundRestart},
+		"another base since it began":    {engine.Round{Source: "s3", Base: "s1"}, "s3", "s2", false, roundRestart},
+		"no tags":                        {engine.Round{}, "s1", "", false, roundRestart},
+		"sparse":                         {engine.Round{Base: "s1", Sparse: true}, "s2", "s1", false, roundBegin},
+		"the pool no longer zeroes":      {engine.Round{Base: "s1", Sparse: true}, "s2", "s1", true, roundRestart},
+		"complete, no longer zeroes":     {engine.Round{Base: "s2", Sparse: true}, "s2", "s1", true, roundComplete},
+		"all chunks are provided":        {engine.Round{Base: "s1"}, "s2", "s1", true, roundBegin},
+		"a sparse round, no longer zero": {engine.Round{Source: "s1", Sparse: true}, "s1", "", true, roundRestart},
 	} {
 		if got := planRound(tt.tags, tt.source, tt.base, !tt.unzeroed); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)

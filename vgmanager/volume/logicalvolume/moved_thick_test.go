@@ -10,7 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // thickTarget creates the target "t" of the move of the thick volume "v" of node2.
@@ -55,11 +55,11 @@ func TestAThickTargetThatDiffersIsWrittenAgain(t *testing.T) {
 	for name, prepare := range map[string]func(w *world){
 		"differs": func(w *world) { w.copier.err = fmt.Errorf("x: %w", copies.ErrDiffers) },
 		"parts of another source": func(w *world) {
-			engine := w.agent().Volumes
-			w.must(engine.EnsureTarget(w.Context(), lvmd.CopyTarget{Class: "thick", Name: movedVolume,
+			e := w.agent().Volumes
+			w.must(e.EnsureTarget(w.Context(), engine.CopyTarget{Class: "thick", Name: movedVolume,
 				UID: string(w.get("t").UID), Size: 12 << 20, Source: "other", Tags: []string{"lvms.uid=" +
 					string(w.get("t").UID), "lvms.pv=t", "lvms.pvc=ns/t", "lvms.cluster=c1"}}))
-			w.must(engine.CopiedInRound(w.Context(), "thick", movedVolume, string(w.get("t").UID), 4<<20))
+			w.must(e.CopiedInRound(w.Context(), "thick", movedVolume, string(w.get("t").UID), 4<<20))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

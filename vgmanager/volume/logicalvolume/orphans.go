@@ -24,7 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // settleTime is how long something must be an orphan before it is reported. Volumes that are being created or
@@ -55,7 +55,7 @@ func (o orphan) key() string { return o.class + "/" + string(o.Kind) + "/" + o.N
 
 // compare returns logical volumes and objects without a counterpart, and objects that the operator marked as
 // unclaimed.
-func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
+func compare(volumes []engine.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
 	wanted := map[string]bool{}
 	there := map[string]bool{}
 	for i := range objects {

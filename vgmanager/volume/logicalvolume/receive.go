@@ -19,16 +19,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
-// Copies are the operations on the logical volumes to which the data of another volume is copied. lvmd.Engine
+// Copies are the operations on the logical volumes to which the data of another volume is copied. engine.Engine
 // implements it.
 type Copies interface {
-	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
+	Device(ctx context.Context, class, name string) (*engine.Device, error)
 	// CopyRoom returns an error if the pool of a thin class must not get so many bytes of a copy.
 	CopyRoom(ctx context.Context, class string, bytes uint64) error
-	EnsureTarget(ctx context.Context, t lvmd.CopyTarget) error
+	EnsureTarget(ctx context.Context, t engine.CopyTarget) error
 	BeginRound(ctx context.Context, class, name, uid, source string) error
 	CopiedInRound(ctx context.Context, class, name, uid string, done int64) error
 	CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error
@@ -67,7 +67,7 @@ func (r *Reconciler) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 		return ctrl.Result{}, errors.Join(failed, err)
 	}
 	switch {
-	case errors.Is(err, lvmd.ErrNotTarget):
+	case errors.Is(err, engine.ErrNotTarget):
 		return r.fail(ctx, lv, err) // It was adopted, or another volume has its name: there is nothing to create.
 	case err != nil:
 		return r.createFailed(ctx, lv, err)
@@ -129,13 +129,13 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 		return 0, err
 	}
 	device, err := r.Volumes.Device(ctx, lv.Spec.DeviceClass, name(lv))
-	if errors.Is(err, lvmd.ErrUnfinished) {
+	if errors.Is(err, engine.ErrUnfinished) {
 		return 0, r.recreateTarget(ctx, lv, err)
 	}
 	if err != nil {
 		return 0, err
 	}
-	round, err := lvmd.RoundOf(device.Tags)
+	round, err := engine.RoundOf(device.Tags)
 	if err != nil {
 		return 0, status.Errorf(codes.FailedPrecondition, "logical volume %s/%s: %v", device.VolumeGroup, device.Name,
 			err)
@@ -158,12 +158,12 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 
 // copyTarget returns the logical volume to which a volume is copied. One that is not the target of a move is new until
 // its first use, as if it were created empty.
-func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) lvmd.CopyTarget {
+func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
 	tags := r.newTags(lv)
 	if !isTarget(lv) {
 		tags = append(tags, v1alpha1.NewTag)
 	}
-	return lvmd.CopyTarget{Class: lv.Spec.DeviceClass, Name: name(lv), UID: string(lv.UID),
+	return engine.CopyTarget{Class: lv.Spec.DeviceClass, Name: name(lv), UID: string(lv.UID),
 		OptionClass: lv.Spec.LvcreateOptionClass, Size: lv.Spec.Size.Value(), Tags: tags, Source: lv.Spec.Source}
 }
 
@@ -203,7 +203,7 @@ const (
 
 // planRound decides what to do, from the tags of a target, the snapshots that its spec names, and whether its thin pool
 // sets new chunks to zero.
-func planRound(tags lvmd.Round, source, base string, poolZeroes bool) roundStep {
+func planRound(tags engine.Round, source, base string, poolZeroes bool) roundStep {
 	switch {
 	case tags.Source == "" && tags.Base == source:
 		return roundComplete
@@ -219,8 +219,8 @@ func planRound(tags lvmd.Round, source, base string, poolZeroes bool) roundStep 
 
 // restart removes the logical volume of a target. The next call creates another one. A thick one is kept, and all of it
 // is written again: a removed one would leave its data on the disks.
-func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *lvmd.Device,
-	round lvmd.Round) (time.Duration, error) {
+func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *engine.Device,
+	round engine.Round) (time.Duration, error) {
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
@@ -235,7 +235,7 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, d
 }
 
 // copyRound copies the data of a round, and waits for a short time.
-func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Device, round lvmd.Round) (time.Duration,
+func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.Device, round engine.Round) (time.Duration,
 	error) {
 	record := c.record
 	record.Base = round.Base
@@ -288,7 +288,7 @@ func restartOf(err error) string {
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
-func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Device, round lvmd.Round) (copies.Progress,
+func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device, round engine.Round) (copies.Progress,
 	error) {
 	node, err := r.sourceNode(ctx, c)
 	if err != nil {
@@ -314,7 +314,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Dev
 }
 
 // roomFor returns the Room of a copies.Target.
-func (r *Reconciler) roomFor(lv *topolvmv1.LogicalVolume, device *lvmd.Device) func(context.Context, uint64) error {
+func (r *Reconciler) roomFor(lv *topolvmv1.LogicalVolume, device *engine.Device) func(context.Context, uint64) error {
 	if device.ThinPool == "" {
 		return nil
 	}

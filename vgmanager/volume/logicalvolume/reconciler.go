@@ -30,10 +30,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
-// Volumes manages the logical volumes of this node. lvmd.Engine implements it.
+// Volumes manages the logical volumes of this node. engine.Engine implements it.
 type Volumes interface {
 	Classes
 	CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error)
@@ -43,14 +43,14 @@ type Volumes interface {
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	// Tagged returns the volumes of a class that have a tag.
 	Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error)
-	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
+	// Discard removes a volume for which engine.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// Exists returns true if any volume group of the node has a volume with this name.
 	Exists(ctx context.Context, name string) (bool, error)
 	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
 	// this is complete.
-	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
+	EraseVolume(ctx context.Context, eraser engine.Eraser, class, name string) (progress string, err error)
 	Copies
 	Moves
 }
@@ -64,7 +64,7 @@ type Options struct {
 	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
 	Node, Cluster string
 	Volumes       Volumes
-	Eraser        lvmd.Eraser
+	Eraser        engine.Eraser
 	// Copier copies the data of volumes of other nodes and device classes, which SourceOn sends.
 	Copier   Copier
 	SourceOn func(ctx context.Context, node string) (copies.Source, error)
@@ -209,7 +209,7 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		return r.copy(ctx, lv, source)
 	}
 	size, err := r.make(ctx, lv, source)
-	if errors.Is(err, lvmd.ErrUnfinished) {
+	if errors.Is(err, engine.ErrUnfinished) {
 		if err := r.disown(ctx, lv); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -245,7 +245,7 @@ func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, s
 func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
 	lv.Status.Code = codes.Aborted
-	lv.Status.Message = fmt.Sprintf("%v: the logical volume is recreated (%s)", lvmd.ErrUnfinished,
+	lv.Status.Message = fmt.Sprintf("%v: the logical volume is recreated (%s)", engine.ErrUnfinished,
 		time.Now().UTC().Format(time.RFC3339Nano))
 	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -296,7 +296,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 	}
 	if apierrors.IsNotFound(err) {
 		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
-		if err == nil && !lvmd.IsCopying(found.GetTags()) {
+		if err == nil && !engine.IsCopying(found.GetTags()) {
 			source.Spec.NodeName = r.Node
 			source.Spec.DeviceClass = lv.Spec.DeviceClass
 			source.Status.VolumeID = "gone"

@@ -25,7 +25,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const mib = int64(1) << 20
@@ -40,7 +41,7 @@ type world struct {
 	point func(what string) error
 	uids  int
 	// eraser is the Eraser of the agents. It outlives them.
-	eraser lvmd.Eraser
+	eraser engine.Eraser
 	// copier is the Copier of the agents. It outlives them.
 	copier *fakeCopier
 	// forgotten has the logical volumes that were reported as removed. forgetErr is why that failed.
@@ -118,12 +119,12 @@ func (w *world) forget(name string) error {
 // agent returns a new process.
 func (w *world) agent() *Reconciler {
 	w.Helper()
-	engine, err := lvmd.New(commands{w.lvm, w}, nil, "")
+	engine, err := engine.New(commands{w.lvm, w}, nil, "")
 	w.must(err)
 	w.must(errors.Join(
-		engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick}),
-		engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
-			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}})))
+		engine.Publish(deviceclass.Class{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick}),
+		engine.Publish(deviceclass.Class{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
+			ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}})))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
 		Eraser: w.eraser, Copier: w.copier, SourceOn: w.copier.sourceOn, Removed: w.forget,
 		Recorder: events.NewFakeRecorder(100)})
@@ -497,14 +498,14 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 			t.Errorf("isTag(%q) is %t", text, !want)
 		}
 	}
-	if v1alpha1.VolumeClaimTagPrefix != lvmd.TagClaim {
+	if v1alpha1.VolumeClaimTagPrefix != engine.TagClaim {
 		t.Error("the engine has another tag for claims than the API")
 	}
-	if v1alpha1.ErasedTagPrefix != lvmd.ErasedTagPrefix {
+	if v1alpha1.ErasedTagPrefix != engine.ErasedTagPrefix {
 		t.Error("the engine has another tag for erased volumes than the API")
 	}
-	if v1alpha1.NewTag != lvmd.TagNew || v1alpha1.FormattedTagPrefix != lvmd.FormattedTagPrefix ||
-		v1alpha1.FormattingTagPrefix != lvmd.FormattingTagPrefix {
+	if v1alpha1.NewTag != engine.TagNew || v1alpha1.FormattedTagPrefix != engine.FormattedTagPrefix ||
+		v1alpha1.FormattingTagPrefix != engine.FormattingTagPrefix {
 		t.Error("the engine knows other tags than the API")
 	}
 }

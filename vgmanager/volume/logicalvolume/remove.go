@@ -17,7 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // erasePoll is the delay until the progress of an erasure is reported again.
@@ -61,7 +61,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 // Each time, it checks again that nothing needs the data.
 func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
 	if err := r.mayRemove(ctx, lv); err != nil {
-		if stopping := r.Eraser.Stop(ctx, lvmd.EraseKey(lv.Spec.DeviceClass, name(lv))); stopping != nil {
+		if stopping := r.Eraser.Stop(ctx, engine.EraseKey(lv.Spec.DeviceClass, name(lv))); stopping != nil {
 			return "", status.Errorf(codes.Unavailable, "%s; %v", message(err), stopping)
 		}
 		return "", err

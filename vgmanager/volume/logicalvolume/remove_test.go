@@ -19,7 +19,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // fakeEraser records the beginning of an erasure, and then returns what a test sets. By default, the volume is erased
@@ -67,9 +68,9 @@ func (w *world) use(group, name string) {
 // agentThatErases returns a new process whose thick class has this method to erase volumes.
 func (w *world) agentThatErases(method string) *Reconciler {
 	w.Helper()
-	engine, err := lvmd.New(commands{w.lvm, w}, nil, "")
+	engine, err := engine.New(commands{w.lvm, w}, nil, "")
 	w.must(err)
-	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
+	w.must(engine.Publish(deviceclass.Class{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
 		EraseOnDelete: method}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
 		Eraser: w.eraser, Copier: w.copier, SourceOn: w.copier.sourceOn, Removed: w.forget,

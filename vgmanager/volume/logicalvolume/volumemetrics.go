@@ -10,7 +10,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // volumeLabels are the labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its
@@ -47,7 +47,7 @@ type volumeMetrics struct {
 	percent                              *float64
 	readOnly                             bool
 	// extents are the physical volumes with extents of the volume, and devices the same with the names of the status.
-	extents []lvmd.PhysicalVolume
+	extents []engine.PhysicalVolume
 	devices []volumeDevice
 }
 
@@ -80,7 +80,7 @@ func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
 
 // newVolumeMetrics returns the number of volumes of each class, and the metrics of the volumes that use the most
 // space.
-func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []volumeMetrics) {
+func newVolumeMetrics(volumes []engine.VolumeState, most int) (map[string]int, []volumeMetrics) {
 	count := map[string]int{}
 	list := make([]volumeMetrics, 0, len(volumes))
 	for _, v := range volumes {
@@ -101,7 +101,7 @@ func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []v
 
 // measure stores the volume metrics for the next scrape. If the names of devices cannot be read, it stores the others
 // and returns the error.
-func (a *Auditor) measure(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
+func (a *Auditor) measure(ctx context.Context, volumes []engine.VolumeState, objects []topolvmv1.LogicalVolume) error {
 	known, err := a.deviceNames(ctx)
 	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
 	for i := range list {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 func percent(p float64) *float64 { return &p }
@@ -17,7 +17,7 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
-	w.must(a.measure(t.Context(), []lvmd.VolumeState{
+	w.must(a.measure(t.Context(), []engine.VolumeState{
 		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25),
 			Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thick", Name: "b", Size: 2 << 30, ReadOnly: true},
@@ -42,7 +42,7 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 }
 
 func TestOnlyTheVolumesThatHoldMostHaveMetrics(t *testing.T) {
-	volumes := []lvmd.VolumeState{
+	volumes := []engine.VolumeState{
 		{Class: "thin", Name: "large but empty", Size: 1000, DataPercent: percent(1)},
 		{Class: "thin", Name: "small and full", Size: 100, DataPercent: percent(100)},
 		{Class: "thick", Name: "thick", Size: 50}, {Class: "thin", Name: "inactive", Size: 40},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 var thinClass = v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
@@ -23,7 +23,7 @@ var thinClass = v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
 var errArchive = errors.New("ls: cannot access '/etc/lvm/archive'")
 
 // closedClass returns the class of a device class that is being deleted.
-func closedClass(spec v1alpha1.LVMVolumeGroupSpec) *lvmd.DeviceClass {
+func closedClass(spec v1alpha1.LVMVolumeGroupSpec) *deviceclass.Class {
 	w := testWanted(spec)
 	w.Deleting = true
 	class := classOf(w, nil, "vg")

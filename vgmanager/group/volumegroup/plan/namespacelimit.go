@@ -2,7 +2,7 @@ package plan
 
 import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // namespaceLimits returns the limits of namespaces as the engine has them, or nil if there are none.

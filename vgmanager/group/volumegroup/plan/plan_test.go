@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const gib = lvm.Bytes(1 << 30)
@@ -92,17 +92,17 @@ var (
 	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
-	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThin,
-		ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
+	thinDone  = &deviceclass.Class{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThin,
+		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}}
 )
 
-func thickPublished() *lvmd.DeviceClass {
+func thickPublished() *deviceclass.Class {
 	var zero uint64
-	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg",
+	return &deviceclass.Class{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg",
 		Type: types.TypeThick, SpareGB: &zero}
 }
 
-func raidPublished(options ...string) *lvmd.DeviceClass {
+func raidPublished(options ...string) *deviceclass.Class {
 	class := thickPublished()
 	class.LVCreateOptions = options
 	return class

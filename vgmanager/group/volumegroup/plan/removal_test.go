@@ -6,7 +6,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // TestATaintThatComesBeforeTheVolumeGroup: the node is already a member of the device class, but does not have a
@@ -29,7 +29,7 @@ func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
 	seen := NodeState{Report: report(), Class: thinDone}
 	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
 	w := Desired{Name: "vg1", Node: "node1", Leaving: true}
-	for _, class := range []*lvmd.DeviceClass{thinDone, nil} {
+	for _, class := range []*deviceclass.Class{thinDone, nil} {
 		seen.Class = class
 		if p := New(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||
 			p.Action.Kind != Nothing {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // TestTheEngineReadsTheTagsOfTheAPI: the engine does not import the API.

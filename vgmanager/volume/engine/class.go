@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+)
+
+// DeviceClass is a device class: a volume group for thick volumes, or a thin pool for thin volumes.
+type DeviceClass = deviceclass.Class
+
+// ThinPoolConfig is the thin pool of a device class and its limits.
+type ThinPoolConfig = deviceclass.ThinPool
+
+// OptionClass is a named set of lvcreate options that a StorageClass can select.
+type OptionClass = types.LvcreateOptionClass
+
+// classSet is one consistent set of classes. It is immutable: a new set replaces it.
+type classSet struct {
+	classes []DeviceClass
+	options map[string][]string
+}
+
+// find returns a class by name. The empty name selects the default class.
+func (s *classSet) find(name string) (*DeviceClass, bool) {
+	for i := range s.classes {
+		c := &s.classes[i]
+		if c.Name == name || name == "" && c.Default {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// with returns a copy of the set with other classes.
+func (s *classSet) with(classes []DeviceClass) *classSet {
+	return &classSet{classes: classes, options: s.options}
+}
+
+// isThin returns true for a thin class. Like TopoLVM, it treats an empty type as thick.
+func isThin(c *DeviceClass) bool { return c.Type == types.TypeThin }
+
+// spare returns the bytes that a class subtracts from the reported capacity. The default is 0. TopoLVM's default is
+// 10 GiB, which would leave no capacity on a small disk.
+func spare(c *DeviceClass) lvm.Bytes {
+	if c.SpareGB == nil {
+		return 0
+	}
+	return lvm.Bytes(min(*c.SpareGB, maxSpareGB)) << 30
+}
+
+// maxSpareGB exceeds the size of any volume group, and its number of bytes does not overflow.
+const maxSpareGB = 1 << 32
+
+// classNamePattern and maxClassName are the limits of an annotation key on the Node.
+var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+
+const maxClassName = 63
+
+// validate checks a set of classes by TopoLVM's rules, but accepts an empty set.
+func validate(classes []DeviceClass) error {
+	seen := map[string]bool{}
+	targets := map[string]string{}
+	byDefault := ""
+	for i := range classes {
+		c := &classes[i]
+		wrong := func(key, format string, args ...any) error {
+			return &configError{key: fmt.Sprintf("device-classes[%d].%s", i, key),
+				problem: fmt.Sprintf("device class %q: ", c.Name) + fmt.Sprintf(format, args...)}
+		}
+		if key, problem := validateClass(c); problem != "" {
+			return wrong(key, "%s", problem)
+		}
+		if seen[c.Name] {
+			return wrong("name", "is listed twice")
+		}
+		if other, taken := targets[target(c)]; taken {
+			return wrong("volume-group", "has the same volume group or thin pool (%s) as %s", target(c), other)
+		}
+		if c.Default && byDefault != "" {
+			return wrong("default", "%s is already the default", byDefault)
+		}
+		seen[c.Name] = true
+		targets[target(c)] = c.Name
+		if c.Default {
+			byDefault = c.Name
+		}
+	}
+	return nil
+}
+
+// validateClass returns the invalid key and the problem.
+func validateClass(c *DeviceClass) (key, problem string) {
+	switch {
+	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
+		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, "+
+			"with a letter or digit at both ends", maxClassName)
+	case c.VolumeGroup == "":
+		return "volume-group", "has no volume group"
+	case !slices.Contains([]types.DeviceType{"", types.TypeThick, types.TypeThin}, c.Type):
+		return "type", fmt.Sprintf("has the unknown type %q, want thick or thin", c.Type)
+	case !stripeSizePattern.MatchString(c.StripeSize):
+		return "stripe-size",
+			fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
+	case !slices.Contains([]string{"", deviceclass.EraseNone, deviceclass.EraseDiscard, deviceclass.EraseZero},
+		c.EraseOnDelete):
+		return "erase-on-delete", fmt.Sprintf("is %q, want None, Discard or Zero", c.EraseOnDelete)
+	case isThin(c) && c.EraseOnDelete == deviceclass.EraseZero:
+		return "erase-on-delete", "is Zero, which is not possible for thin volumes: use Discard or None"
+	case !slices.Contains([]string{"", deviceclass.AllocationAny, deviceclass.AllocationSingleDevice}, c.Allocation):
+		return "allocation", fmt.Sprintf("is %q, want Any or SingleDevice", c.Allocation)
+	case c.IsSingleDevice() && isThin(c):
+		return "allocation", "is SingleDevice, which is not possible for thin volumes: remove it"
+	case c.IsSingleDevice() && c.Stripe != nil && *c.Stripe > 1:
+		return "allocation", "is SingleDevice, but stripe has several devices: remove one of them"
+	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
+		return "thin-pool", "is thin but names no thin pool"
+	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
+		return "thin-pool.overprovision-ratio",
+			fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
+	case isThin(c) && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
+		return "thin-pool.high-water-mark-percent",
+			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
+	}
+	return validateLimits(c.NamespaceLimits)
+}
+
+// target returns the volume group or thin pool of a class. Two classes must not have the same target.
+func target(c *DeviceClass) string {
+	if isThin(c) {
+		return c.VolumeGroup + "/" + c.ThinPoolConfig.Name
+	}
+	return c.VolumeGroup
+}
