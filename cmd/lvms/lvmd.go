@@ -21,6 +21,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/classes"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 func lvmdCommand() *cobra.Command {
@@ -43,7 +45,7 @@ func lvmdCommand() *cobra.Command {
 
 // runLVMd serves until ctx ends. It returns an error at once if the volume group of a device class does not exist.
 func runLVMd(ctx context.Context, path string) error {
-	config, err := engine.ReadConfig(path)
+	config, err := classes.ReadConfig(path)
 	if err != nil {
 		return err
 	}
@@ -68,11 +70,11 @@ func runLVMd(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Check(ctx); err != nil {
+	if err := lvmd.Check(ctx, engine); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	server := grpc.NewServer()
-	engine.Serve(server)
+	lvmd.Register(server, engine)
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Start(ctx) }()
 	err = sidecar.NewGRPCServer(server, config.SocketName).Start(ctx)
@@ -83,7 +85,7 @@ func runLVMd(ctx context.Context, path string) error {
 const healthTimeout = 10 * time.Second
 
 func askLVMd(ctx context.Context, path string) error {
-	config, err := engine.ReadConfig(path)
+	config, err := classes.ReadConfig(path)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
@@ -69,7 +70,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	for i := range count {
 		list = append(list, engine.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
 			Size: 1 << 30, DataPercent: ptr.To(12.5), VolumeGroup: "thin",
-			Devices: []engine.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
+			Devices: []view.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
 			Tags:    []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
 		kernel["thin-"+strings.ReplaceAll(list[i].Name, "-", "--")] = devicemapper.IO{Reads: 1 << 30, Writes: 1 << 30,
 			ReadBytes: 1 << 40, WrittenBytes: 1 << 40, ReadTime: time.Hour, WriteTime: time.Hour}

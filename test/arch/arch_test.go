@@ -89,8 +89,11 @@ var rules = []rule{
 		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/volume", ours: []string{"api", "internal/cluster", "internal/kube", "internal/metrics",
 		"internal/tls", "internal/topolvm", "internal/volume", "vgmanager/lvm", "vgmanager/machine"}, never: agent},
+	// It has its own types for requests and errors: only lvmd has those of TopoLVM's protocol.
 	{folder: "vgmanager/volume/engine", ours: []string{"vgmanager/lvm", "vgmanager/machine",
 		"vgmanager/volume/groupsnapshot"},
+		never: []string{module + "api", "github.com/topolvm/topolvm/pkg/lvmd/proto"}},
+	{folder: "vgmanager/volume/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/volume/engine"},
 		never: []string{module + "api"}},
 	{folder: "vgmanager/volume/engine/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/volume/groupsnapshot", ours: []string{"internal/volume/groupprotocol", "vgmanager/lvm",

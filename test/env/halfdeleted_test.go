@@ -12,7 +12,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,9 +34,9 @@ type noRemoval struct {
 	t *testing.T
 }
 
-func (v noRemoval) RemoveLV(_ context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error) {
-	v.t.Errorf("the agent removes %s", in.GetName())
-	return &proto.Empty{}, nil
+func (v noRemoval) RemoveLV(_ context.Context, _, name string) error {
+	v.t.Errorf("the agent removes %s", name)
+	return nil
 }
 
 // section returns the commands in a section of a how-to page, which are its indented lines.

@@ -37,7 +37,7 @@ var parameters = []input{
 		reaches: "nothing: the agent looks up the options in `/etc/topolvm/lvmd.yaml`, which root of the node " +
 			"writes",
 		check: "node: an option class has the name",
-		test:  "vgmanager/volume/engine/config_test.go TestValidate"},
+		test:  "vgmanager/volume/engine/classes/config_test.go TestValidate"},
 	{names: []string{"SourcePlacementParameter"},
 		reaches: "nothing: the operator reads it",
 		check:   "CreateVolume: one of three words",

@@ -276,6 +276,8 @@ var bareSuites = []suite{
 	{name: "engine", minutes: 9, pkg: "vgmanager/volume/engine", disks: "1G",
 		run:   "^Test(AVolumeGrowsByWhat|AVolumeOfTheTold|Filling|Extending|Lab[A-Z])",
 		paths: []string{"vgmanager/lvm"}},
+	{name: "lvmd", minutes: 1, pkg: "vgmanager/volume/lvmd", disks: "1G", run: labTests,
+		paths: []string{"vgmanager/lvm", "vgmanager/volume/engine"}},
 	{name: "move", minutes: 4, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "^TestA",
 		paths: []string{"vgmanager/lvm", "vgmanager/machine/host"}},
 	{name: "health", minutes: 3, pkg: "vgmanager/disk/health", disks: "320M", run: labTests},

@@ -43,7 +43,7 @@ func TestAnItemCoversItsPaths(t *testing.T) {
 		want       bool
 	}{
 		{"vgmanager/lvm", "vgmanager/lvm/lvm.go", true},
-		{"vgmanager/lvm", "vgmanager/volume/engine/lvmd.go", false},
+		{"vgmanager/lvm", "vgmanager/volume/engine/engine.go", false},
 		{"go.mod", "go.mod", true},
 		{"test/e2e/*", "test/e2e/storage_test.go", true},
 		{"test/e2e/*", "test/e2e/copies/copies_test.go", false},

@@ -225,13 +225,11 @@ func (b *volumeBench) bareRemove(name string) {
 }
 func (b *volumeBench) create(name string) {
 	_, err := b.engine.CreateLV(b.Context(),
-		&proto.CreateLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: sampleSize,
-			Tags: []string{"lvms.uid=" + name}})
+		engine.NewVolume{Name: name, Class: thinClass, Size: sampleSize, Tags: []string{"lvms.uid=" + name}})
 	b.must(err)
 }
 func (b *volumeBench) remove(name string) {
-	_, err := b.engine.RemoveLV(b.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: thinClass})
-	b.must(err)
+	b.must(b.engine.RemoveLV(b.Context(), thinClass, name))
 }
 func (b *volumeBench) theirCreate(name string) {
 	_, err := b.theirs.CreateLV(b.Context(),
@@ -252,7 +250,7 @@ func (b *volumeBench) made() string {
 
 // fresh refreshes the view, as the agent does once a minute: the plain commands change the group without the engine.
 func (b *volumeBench) fresh(class string) string {
-	_, err := b.engine.GetFreeBytes(b.Context(), &proto.GetFreeBytesRequest{DeviceClass: class})
+	_, err := b.engine.FreeBytes(b.Context(), class)
 	b.must(err)
 	return b.name()
 }
@@ -282,8 +280,7 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 		},
 		contestant{do: func(name string) {
 			_, err := b.engine.CreateLVSnapshot(b.Context(),
-				&proto.CreateLVSnapshotRequest{Name: name, DeviceClass: thinClass, SourceVolume: source,
-					AccessType: "ro"})
+				engine.NewSnapshot{Name: name, Class: thinClass, Source: source, ReadOnly: true})
 			b.must(err)
 		}, clean: b.remove},
 		contestant{do: func(name string) {
@@ -299,8 +296,7 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 			b.bare("/usr/sbin/lvm", "lvextend", "-L", fmt.Sprint(2*sampleSize, "b"), thinClass+"/"+name)
 		}, clean: b.remove},
 		contestant{prepare: b.made, do: func(name string) {
-			_, err := b.engine.ResizeLV(b.Context(),
-				&proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
+			_, err := b.engine.ResizeLV(b.Context(), thinClass, name, 2*sampleSize)
 			b.must(err)
 		}, clean: b.remove},
 		contestant{prepare: b.made, do: func(name string) {
@@ -322,12 +318,11 @@ func (b *volumeBench) seeRemoved() {
 func (b *volumeBench) thick() {
 	create := func(name string) {
 		_, err := b.engine.CreateLV(b.Context(),
-			&proto.CreateLVRequest{Name: name, DeviceClass: thickClass, SizeBytes: sampleSize})
+			engine.NewVolume{Name: name, Class: thickClass, Size: sampleSize})
 		b.must(err)
 	}
 	remove := func(name string) {
-		_, err := b.engine.RemoveLV(b.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: thickClass})
-		b.must(err)
+		b.must(b.engine.RemoveLV(b.Context(), thickClass, name))
 	}
 	bareRemove := func(name string) { b.bare("/usr/sbin/lvm", "lvremove", "-f", thickClass+"/"+name) }
 	fresh := func() string { return b.fresh(thickClass) }

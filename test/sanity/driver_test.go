@@ -40,6 +40,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 const nodeName = "node1"
@@ -145,7 +146,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.En
 	}
 	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
 		Live:    manager.GetAPIReader(),
-		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
+		Volumes: lvmd.Volumes{Engine: engine}, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
 	engine.HoldUnformattedWith(service.HoldUnformatted)
 	copier := copies.New(ctx)
 	volumes := logicalvolume.New(logicalvolume.Options{

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -149,7 +148,7 @@ func (b *ioBench) create(class string) (device string) {
 	b.n++
 	name := fmt.Sprint("io-", b.n)
 	_, err := b.engine.CreateLV(b.Context(),
-		&proto.CreateLVRequest{Name: name, DeviceClass: class, SizeBytes: ioVolume})
+		engine.NewVolume{Name: name, Class: class, Size: ioVolume})
 	must(b.T, err)
 	return "/dev/" + class + "/" + name
 }
@@ -157,8 +156,7 @@ func (b *ioBench) create(class string) (device string) {
 func (b *ioBench) remove(device string) {
 	b.Helper()
 	part := strings.Split(device, "/")
-	_, err := b.engine.RemoveLV(b.Context(), &proto.RemoveLVRequest{Name: part[3], DeviceClass: part[2]})
-	must(b.T, err)
+	must(b.T, b.engine.RemoveLV(b.Context(), part[2], part[3]))
 }
 
 // filled creates a volume and writes all of it.

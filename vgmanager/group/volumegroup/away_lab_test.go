@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -17,7 +16,7 @@ import (
 // delete requests the removal of a volume.
 func (s *scene) delete(volume string) error {
 	s.Helper()
-	_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: volume, DeviceClass: "vg1"})
+	err := s.engine.RemoveLV(s.Context(), "vg1", volume)
 	return err
 }
 

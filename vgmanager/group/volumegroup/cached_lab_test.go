@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestSceneAttachedCache has a volume to which an administrator attached a cache or a writecache with LVM. It stays a
@@ -35,14 +35,13 @@ func TestSceneAttachedCache(t *testing.T) {
 			sum := s.hashOf(volume, size)
 			s.wantCached(kind)
 			for range 2 {
-				response, err := s.engine.ResizeLV(s.Context(), &proto.ResizeLVRequest{Name: "a", DeviceClass: "vg1",
-					SizeBytes: 2 * size})
+				response, err := s.engine.ResizeLV(s.Context(), "vg1", "a", 2*size)
 				s.ok(err)
-				if response.GetSizeBytes() != 2*size {
-					t.Errorf("got %d bytes", response.GetSizeBytes())
+				if response != 2*size {
+					t.Errorf("got %d bytes", response)
 				}
 			}
-			_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: size})
+			_, err := s.engine.CreateLV(s.Context(), engine.NewVolume{Name: "a", Class: "vg1", Size: size})
 			s.ok(err)
 			s.wantCached(kind)
 			s.drainCached(kind)

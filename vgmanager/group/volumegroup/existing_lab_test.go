@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestSceneExistingVolumeGroup uses a volume group that an administrator created, with a volume of the host and one of
@@ -66,14 +66,13 @@ func TestSceneExistingVolumeGroup(t *testing.T) {
 		s.boot()
 	}
 	ctx := s.Context()
-	request := &proto.CreateLVRequest{Name: created, DeviceClass: "vg1", SizeBytes: 16 << 20}
+	request := engine.NewVolume{Name: created, Class: "vg1", Size: 16 << 20}
 	for range 2 {
 		_, err := s.engine.CreateLV(ctx, request)
 		s.ok(err)
 	}
 	s.fill("/dev/data/"+created, 16<<20)
-	_, err := s.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: claimedVolume, DeviceClass: "vg1",
-		SizeBytes: 48 << 20})
+	_, err := s.engine.ResizeLV(ctx, "vg1", claimedVolume, 48<<20)
 	s.ok(err)
 	reduce := []string{"lvreduce", "--yes", "--size", "32m", "data/" + claimedVolume}
 	if strings.Contains(s.output("lvreduce", "--help"), "--fs ") { // LVM 2.03.17
@@ -159,7 +158,7 @@ func TestSceneSettingsOfAnExistingVolumeGroup(t *testing.T) {
 
 			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.ExistingVolumeGroupConfig = &tt.config })
 			s.ready()
-			request := &proto.CreateLVRequest{Name: created, DeviceClass: "vg1", SizeBytes: 16 << 20}
+			request := engine.NewVolume{Name: created, Class: "vg1", Size: 16 << 20}
 			for range 2 {
 				_, err := s.engine.CreateLV(s.Context(), request)
 				s.ok(err)
@@ -176,8 +175,7 @@ func TestSceneSettingsOfAnExistingVolumeGroup(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.segments)
 			}
 			sum := s.fill("/dev/data/"+created, 16<<20)
-			_, err := s.engine.ResizeLV(s.Context(), &proto.ResizeLVRequest{Name: created, DeviceClass: "vg1",
-				SizeBytes: 32 << 20})
+			_, err := s.engine.ResizeLV(s.Context(), "vg1", created, 32<<20)
 			s.ok(err)
 			if got := lvs(); !strings.HasPrefix(got, tt.segments) {
 				t.Errorf("after the expansion: got %s, want %s", got, tt.segments)
@@ -223,21 +221,21 @@ func TestSceneExistingThinPool(t *testing.T) {
 
 	ctx := s.Context()
 	for range 2 {
-		_, err := s.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: created, DeviceClass: "vg1", SizeBytes: 32 << 20})
+		_, err := s.engine.CreateLV(ctx, engine.NewVolume{Name: created, Class: "vg1", Size: 32 << 20})
 		s.ok(err)
 	}
 	sum := s.fill("/dev/data/"+created, 32<<20)
 	for range 2 {
-		_, err := s.engine.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: snapshot, DeviceClass: "vg1",
-			SourceVolume: created, SizeBytes: 32 << 20, AccessType: "ro"})
+		_, err := s.engine.CreateLVSnapshot(ctx, engine.NewSnapshot{Name: snapshot, Class: "vg1",
+			Source: created, Size: 32 << 20, ReadOnly: true})
 		s.ok(err)
 	}
-	_, err := s.engine.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: snapshot + "0", DeviceClass: "vg1",
-		SourceVolume: "host", SizeBytes: 32 << 20, AccessType: "ro"})
+	_, err := s.engine.CreateLVSnapshot(ctx, engine.NewSnapshot{Name: snapshot + "0", Class: "vg1",
+		Source: "host", Size: 32 << 20, ReadOnly: true})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("a snapshot of the volume of the host: %v", err)
 	}
-	_, err = s.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: created, DeviceClass: "vg1", SizeBytes: 48 << 20})
+	_, err = s.engine.ResizeLV(ctx, "vg1", created, 48<<20)
 	s.ok(err)
 	if got := s.hashOf("/dev/data/"+created, 32<<20); got != sum {
 		t.Error("the expansion changed the data")

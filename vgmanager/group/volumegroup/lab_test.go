@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -185,36 +184,36 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 		t.Errorf("a look within the minute started %v", since)
 	}
 
-	_, err := l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
+	_, err := l.engine.ListLVs(ctx, "vg1")
 	l.ok(err)
 	created, err := l.engine.CreateLV(ctx,
-		&proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 300<<20 + 1})
+		engine.NewVolume{Name: "a", Class: "vg1", Size: 300<<20 + 1})
 	l.ok(err)
 	if since := l.count("create a thin volume"); since["lvm fullreport"] > 1 || since["lvm lvcreate"] != 1 ||
 		len(since) > 2 {
 		t.Errorf("got %v", since)
 	}
-	list, err := l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
+	list, err := l.engine.ListLVs(ctx, "vg1")
 	l.ok(err)
-	v := list.Volumes[0]
-	expect.Equal(t, "SizeBytes", v.SizeBytes, 304<<20)
-	expect.Equal(t, "SizeBytes", v.SizeBytes, created.Volume.SizeBytes)
-	expect.NotZero(t, "DevMajor", v.DevMajor)
+	v := list[0]
+	expect.Equal(t, "Size", v.Size, 304<<20)
+	expect.Equal(t, "Size", v.Size, created.Size)
+	expect.NotZero(t, "Major", v.Major)
 	expect.Equal(t, "Path", v.Path, "/dev/vg1/a")
 	expect.Equal(t, "len(v.Attr)", len(v.Attr), 10)
 	l.count("list")
 	_, err = l.engine.CreateLVSnapshot(ctx,
-		&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "vg1", SourceVolume: "a", AccessType: "ro",
-			SizeBytes: 400 << 20})
+		engine.NewSnapshot{Name: "s", Class: "vg1", Source: "a", ReadOnly: true,
+			Size: 400 << 20})
 	l.ok(err)
 	l.count("create a larger snapshot")
-	resized, err := l.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 500 << 20})
+	resized, err := l.engine.ResizeLV(ctx, "vg1", "a", 500<<20)
 	l.ok(err)
-	if resized.SizeBytes != 500<<20 {
+	if resized != 500<<20 {
 		t.Errorf("got %v", resized)
 	}
 	l.count("resize")
-	_, err = l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "huge", DeviceClass: "vg1", SizeBytes: 1 << 40})
+	_, err = l.engine.CreateLV(ctx, engine.NewVolume{Name: "huge", Class: "vg1", Size: 1 << 40})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
@@ -225,10 +224,10 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 	l.count("")
 	l.settle()
 	l.count("activation after a boot")
-	list, err = l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
+	list, err = l.engine.ListLVs(ctx, "vg1")
 	l.ok(err)
-	for _, v := range list.Volumes {
-		if !lvm.LVAttr(v.Attr).Active() {
+	for _, v := range list {
+		if !v.Attr.Active() {
 			t.Errorf("inactive: %v", v)
 		}
 	}
@@ -237,7 +236,7 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 	l.settle()
 	l.wantState(v1alpha1.VGStatusProgressing, "a, s")
 	for _, name := range []string{"a", "s"} {
-		_, err = l.engine.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name, DeviceClass: "vg1"})
+		err = l.engine.RemoveLV(ctx, "vg1", name)
 		l.ok(err)
 	}
 	l.count("delete two volumes")
@@ -382,18 +381,18 @@ func TestLabFullPoolAndLostDisk(t *testing.T) {
 	l.settle()
 	l.wantState(v1alpha1.VGStatusReady)
 
-	_, err := l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 1 << 30})
+	_, err := l.engine.CreateLV(ctx, engine.NewVolume{Name: "a", Class: "vg1", Size: 1 << 30})
 	l.ok(err)
 	l.sh("/usr/sbin/lvm", "lvchange", "--errorwhenfull", "y", "vg1/pool")
 	_ = exec.Command("/bin/dd", "if=/dev/zero", "of=/dev/vg1/a", "bs=1M", "oflag=direct").Run()
 	l.boot()
 	l.settle()
 	l.wantState(v1alpha1.VGStatusDegraded, "is full")
-	_, err = l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 1 << 20})
+	_, err = l.engine.CreateLV(ctx, engine.NewVolume{Name: "b", Class: "vg1", Size: 1 << 20})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
-	_, err = l.engine.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+	err = l.engine.RemoveLV(ctx, "vg1", "a")
 	l.ok(err)
 	l.settle()
 	l.wantState(v1alpha1.VGStatusReady)
@@ -405,7 +404,7 @@ func TestLabFullPoolAndLostDisk(t *testing.T) {
 	l.boot()
 	l.settle()
 	l.wantState(v1alpha1.VGStatusDegraded, "is missing the physical volume")
-	_, err = l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 1 << 20})
+	_, err = l.engine.CreateLV(ctx, engine.NewVolume{Name: "b", Class: "vg1", Size: 1 << 20})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // manyVolumes is how many thin volumes TestLimitManyVolumesOnASmallArea has. Every second one is a snapshot of the one
@@ -57,8 +57,8 @@ func TestLimitManyVolumesOnASmallArea(t *testing.T) {
 	}
 	t.Logf("closed after %d more volumes: %+v", created, s.metadataArea())
 	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonMetadataAreaFull, "metadata area")
-	_, err = s.engine.CreateLVSnapshot(s.Context(), &proto.CreateLVSnapshotRequest{Name: "snap", DeviceClass: "vg1",
-		SourceVolume: uuidName("0"), AccessType: "ro"})
+	_, err = s.engine.CreateLVSnapshot(s.Context(), engine.NewSnapshot{Name: "snap", Class: "vg1",
+		Source: uuidName("0"), ReadOnly: true})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a snapshot: %v", err)
 	}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -54,9 +52,9 @@ func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 
 func (s *scene) capacity() uint64 {
 	s.Helper()
-	response, err := s.engine.GetFreeBytes(s.Context(), &proto.GetFreeBytesRequest{DeviceClass: "vg1"})
+	response, err := s.engine.FreeBytes(s.Context(), "vg1")
 	s.ok(err)
-	return response.FreeBytes
+	return response
 }
 
 // TestSceneDeviceIsRemovedWithItsData moves the data of each type of volume, and kills the agent during the move.

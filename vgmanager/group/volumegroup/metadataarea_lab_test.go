@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmarchive"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // claimTags are the tags of a volume of a claim, with names of the usual length.
@@ -31,8 +31,8 @@ func claimTags(name string) []string {
 // create creates a volume of a claim, with the name of one.
 func (s *scene) create(name string) error {
 	s.Helper()
-	_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: uuidName(name), DeviceClass: "vg1",
-		SizeBytes: 4 << 20, Tags: claimTags(name)})
+	_, err := s.engine.CreateLV(s.Context(), engine.NewVolume{Name: uuidName(name), Class: "vg1",
+		Size: 4 << 20, Tags: claimTags(name)})
 	return err
 }
 
@@ -93,8 +93,8 @@ func TestLimitMetadataAreaIsFull(t *testing.T) {
 				}
 			}
 			if name == "thin" {
-				_, err := s.engine.CreateLVSnapshot(s.Context(), &proto.CreateLVSnapshotRequest{Name: "snap",
-					DeviceClass: "vg1", SourceVolume: uuidName("0"), AccessType: "ro"})
+				_, err := s.engine.CreateLVSnapshot(s.Context(), engine.NewSnapshot{Name: "snap",
+					Class: "vg1", Source: uuidName("0"), ReadOnly: true})
 				if status.Code(err) != codes.ResourceExhausted {
 					t.Errorf("a snapshot: %v", err)
 				}

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class. Neither group is
@@ -46,10 +46,10 @@ func TestSceneGroupsOfOneName(t *testing.T) {
 		t.Helper()
 		s.wantUnavailable("delete", s.delete("a"))
 		s.wantUnavailable("tag", s.engine.TagLV(s.Context(), "vg1", "a", []string{"x"}, nil))
-		_, err := s.engine.GetFreeBytes(s.Context(), &proto.GetFreeBytesRequest{DeviceClass: "vg1"})
+		_, err := s.engine.FreeBytes(s.Context(), "vg1")
 		s.wantUnavailable("capacity", err)
 		_, err = s.engine.CreateLV(s.Context(),
-			&proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 4 << 20})
+			engine.NewVolume{Name: "b", Class: "vg1", Size: 4 << 20})
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("create: got %v", err)
 		}

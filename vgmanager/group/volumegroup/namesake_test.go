@@ -4,12 +4,12 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestAnotherGroupDoesNotTakeOverTheClass attaches a disk with a volume group of the same name to a node, and then
@@ -23,10 +23,10 @@ func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
 	if class, _ := b.engine.Class("vg1"); ours == "" || class.VolumeGroupUUID != ours {
 		t.Fatalf("the class has the volume group %q, want %q", class.VolumeGroupUUID, ours)
 	}
-	_, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 4 << 20})
+	_, err := b.engine.CreateLV(t.Context(), engine.NewVolume{Name: "a", Class: "vg1", Size: 4 << 20})
 	b.ok(err)
 	remove := func() error {
-		_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+		err := b.engine.RemoveLV(t.Context(), "vg1", "a")
 		return err
 	}
 	other := lvm.VG{Name: "vg1", UUID: "other", Tags: []string{"lvms"}, Attr: "wz--n-", ExtentSize: 4 << 20,

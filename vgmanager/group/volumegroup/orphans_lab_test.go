@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +57,7 @@ func TestSceneVolumesThatOthersNeedAreNotRemoved(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "y", "vg1")
 	s.ready()
-	_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: "ext", DeviceClass: "vg1"})
+	err := s.engine.RemoveLV(s.Context(), "vg1", "ext")
 	if err == nil || !strings.Contains(err.Error(), "vg1/ext is needed by data") {
 		t.Errorf("got %v", err)
 	}

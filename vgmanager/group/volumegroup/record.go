@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/classes"
 )
 
 // records keeps values in JSON files on the node, one for each volume group or device class. They are on the node and
@@ -43,7 +43,7 @@ func (r records[T]) write(name string, value T) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.ReplaceFile(r.path(name), data); err != nil {
+	if err := classes.ReplaceFile(r.path(name), data); err != nil {
 		return fmt.Errorf("write the record of %s %s: %w", r.what, name, err)
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,7 +133,7 @@ func (d disaster) run(t *testing.T, mode string) {
 			s.unchanged("/dev/vg1/"+name, sums[name])
 		}
 		// The claim of a lost volume can be deleted.
-		_, err = s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: "vg1"})
+		err = s.engine.RemoveLV(s.Context(), "vg1", name)
 		if err != nil && !strings.Contains(err.Error(), "not found") {
 			t.Errorf("delete %s: %v", name, err)
 		}

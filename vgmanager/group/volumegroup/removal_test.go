@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 func TestRemovalLeavesBlankDisks(t *testing.T) {
@@ -174,7 +174,7 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 }
 
 func (b *bench) make(name string) error {
-	_, err := b.engine.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1", SizeBytes: 1 << 20})
+	_, err := b.engine.CreateLV(b.Context(), engine.NewVolume{Name: name, Class: "vg1", Size: 1 << 20})
 	return err
 }
 

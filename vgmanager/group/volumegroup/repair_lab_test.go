@@ -16,12 +16,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // metadataBlock is the size of a block of thin metadata in bytes (drivers/md/dm-thin-metadata.h).
@@ -169,8 +169,8 @@ func (d damage) run(t *testing.T, mode string) {
 		before[name] = s.content("/dev/vg1/" + name)
 	}
 	// A snapshot shares the mappings of its source.
-	_, err := s.engine.CreateLVSnapshot(s.Context(), &proto.CreateLVSnapshotRequest{Name: "d", DeviceClass: "vg1",
-		SourceVolume: "a", AccessType: "ro"})
+	_, err := s.engine.CreateLVSnapshot(s.Context(), engine.NewSnapshot{Name: "d", Class: "vg1",
+		Source: "a", ReadOnly: true})
 	s.ok(err)
 	s.sh("/usr/sbin/lvchange", "--activate", "y", "--ignoreactivationskip", "vg1/d")
 	names, before["d"] = append(names, "d"), before["a"]
@@ -214,7 +214,7 @@ func (d damage) run(t *testing.T, mode string) {
 		} else if lost := !s.exists(name); lost != isLost(p, name) {
 			t.Errorf("volume %s: lost %t, predicted %t", name, lost, isLost(p, name))
 		}
-		_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: "vg1"})
+		err := s.engine.RemoveLV(s.Context(), "vg1", name)
 		if err != nil && !strings.Contains(err.Error(), "not found") {
 			t.Errorf("delete %s: %v", name, err)
 		}
@@ -247,7 +247,7 @@ func TestSceneBlankMetadataIsNotActivated(t *testing.T) {
 		s.agent.Wake()
 		_, err := s.reconcile()
 		s.Logf("a new agent: %v", err)
-		_, err = s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+		err = s.engine.RemoveLV(s.Context(), "vg1", "a")
 		if err == nil {
 			t.Error("a volume of the inactive pool was removed")
 		}

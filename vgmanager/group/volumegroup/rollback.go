@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/classes"
 )
 
 // rollback reads what a recovery needs that restores the metadata of a volume group that exists.
@@ -100,7 +100,7 @@ func (r *Reconciler) restoreEarlier(ctx context.Context, w plan.Desired, s plan.
 		return fmt.Errorf("%s: copy its present metadata: %w", where, err)
 	}
 	file := filepath.Join(r.StateDir, "earlier-"+w.Name+".vg")
-	if err := engine.ReplaceFile(file, earlier.Text); err != nil {
+	if err := classes.ReplaceFile(file, earlier.Text); err != nil {
 		return fmt.Errorf("%s: copy its earlier metadata: %w", where, err)
 	}
 	err = r.LVM.Apply(ctx, lvm.MetadataRestore{VG: w.Name, UUID: plan.GroupOf(w, s).UUID, File: file})

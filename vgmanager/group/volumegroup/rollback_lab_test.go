@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // restoreCommands is the number of the commands up to vgcfgrestore: each of two reads of the metadata of the pool has
@@ -158,8 +158,8 @@ func TestSceneRolledBackMetadataHoldsChangesBack(t *testing.T) {
 			s.ok(err)
 		}
 		s.wantUnavailable(look+": delete", s.delete("a"))
-		_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: "new", DeviceClass: "vg1",
-			SizeBytes: 4 << 20})
+		_, err := s.engine.CreateLV(s.Context(), engine.NewVolume{Name: "new", Class: "vg1",
+			Size: 4 << 20})
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("%s: create: got %v, want %s", look, err, codes.ResourceExhausted)
 		}

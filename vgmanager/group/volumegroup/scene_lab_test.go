@@ -19,16 +19,15 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // scene is a node with seven SCSI disks that can be removed and added. The last one is not named and has content.
@@ -278,7 +277,7 @@ func (s *scene) says(kind, reason string, names ...string) v1alpha1.VGStatus {
 
 func (s *scene) volume(name string, size int64) string {
 	s.Helper()
-	_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1", SizeBytes: size})
+	_, err := s.engine.CreateLV(s.Context(), engine.NewVolume{Name: name, Class: "vg1", Size: size})
 	s.ok(err)
 	return "/dev/vg1/" + name
 }
@@ -352,7 +351,7 @@ func (s *scene) discardGroup() {
 	if vg := report.VG("vg1"); vg != nil {
 		for i := range vg.LVs {
 			if lv := &vg.LVs[i]; !lv.Attr.IsThinPool() {
-				_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: lv.Name, DeviceClass: "vg1"})
+				err := s.engine.RemoveLV(s.Context(), "vg1", lv.Name)
 				s.ok(err)
 			}
 		}

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestLabADiskThatHangsHoldsUpNobody has an unused disk whose reads do not end when the agent starts, as with
@@ -40,9 +39,9 @@ func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 	// Volumes are created and the group is observed while the disk hangs.
 	l.inTime(30*time.Second, "a volume", func() {
 		_, err := l.engine.CreateLV(t.Context(),
-			&proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 16 << 20})
+			engine.NewVolume{Name: "a", Class: "vg1", Size: 16 << 20})
 		l.ok(err)
-		_, err = l.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+		err = l.engine.RemoveLV(t.Context(), "vg1", "a")
 		l.ok(err)
 	})
 	// Extending the group requires LVM's global lock, which a report that hangs would hold.

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // TestSceneDevicesOfThickVolumes keeps volumes on one device, also when a device is drained, and then changes the
@@ -38,7 +38,7 @@ func TestSceneDevicesOfThickVolumes(t *testing.T) {
 		t.Errorf("c is still on %s", first)
 	}
 	s.unchanged(volume, sum)
-	_, err := s.engine.ResizeLV(s.Context(), &proto.ResizeLVRequest{Name: "c", DeviceClass: "vg1", SizeBytes: 80 << 20})
+	_, err := s.engine.ResizeLV(s.Context(), "vg1", "c", 80<<20)
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("an extension beyond its device: got %v", err)
 	}
@@ -80,8 +80,8 @@ func TestSceneOneDeviceOfAnExistingVolumeGroup(t *testing.T) {
 	s.ready()
 	room := s.capacity()
 	create := func(name string, size uint64) error {
-		_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1",
-			SizeBytes: int64(size)})
+		_, err := s.engine.CreateLV(s.Context(), engine.NewVolume{Name: name, Class: "vg1",
+			Size: int64(size)})
 		return err
 	}
 	if err := create(first, room+4<<20); status.Code(err) != codes.ResourceExhausted {
@@ -107,8 +107,7 @@ func TestSceneOneDeviceOfAnExistingVolumeGroup(t *testing.T) {
 	s.fill("/dev/data/"+second, 16<<20)
 	sum := s.hashOf("/dev/data/"+second, 16<<20)
 	extend := func() error {
-		_, err := s.engine.ResizeLV(s.Context(), &proto.ResizeLVRequest{Name: second, DeviceClass: "vg1",
-			SizeBytes: int64(room)})
+		_, err := s.engine.ResizeLV(s.Context(), "vg1", second, int64(room))
 		return err
 	}
 	for range 2 {

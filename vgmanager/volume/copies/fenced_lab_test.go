@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,7 +99,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 		t.Error("the volume is sent after the move")
 	}
 	runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", size, "/dev/copyfrom/uid-k", "/dev/copyto/"+movedName))
-	_, err := m.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "uid-k", DeviceClass: "from"})
+	err := m.engine.RemoveLV(t.Context(), "from", "uid-k")
 	m.must(err)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const labAddress = "127.0.0.1:18446"
@@ -137,7 +138,7 @@ func serveOf(t *testing.T, sender *Sender) Source {
 func copyTo(t *testing.T, e *engine.Engine, source Source, class string) Progress {
 	t.Helper()
 	if err := e.EnsureTarget(t.Context(), engine.CopyTarget{Class: class, Name: class, UID: "1", Size: 104 << 20,
-		Tags: []string{"lvms.uid=1", engine.TagNew}, Source: "snap"}); err != nil {
+		Tags: []string{"lvms.uid=1", lvtag.New}, Source: "snap"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)
@@ -146,7 +147,7 @@ func copyTo(t *testing.T, e *engine.Engine, source Source, class string) Progres
 		if err != nil {
 			t.Fatal(err)
 		}
-		round, err := engine.RoundOf(d.Tags)
+		round, err := lvtag.RoundOf(d.Tags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func TestLabACopyNeverFillsAPool(t *testing.T) {
 	receive := func() (Progress, error) {
 		d, err := e.Device(t.Context(), "thin", "thin")
 		must(t, err)
-		round, err := engine.RoundOf(d.Tags)
+		round, err := lvtag.RoundOf(d.Tags)
 		must(t, err)
 		return New(t.Context()).Copy(t.Context(), client, Target{Key: "thin", Name: "thin", Object: "thin",
 			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),

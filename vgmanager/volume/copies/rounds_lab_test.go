@@ -14,7 +14,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8stypes "k8s.io/apimachinery/pkg/types"
@@ -29,6 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // move is a move of the volume "origin" of the class "from" to the class "thin". Both have the same logical volume name
@@ -92,8 +92,8 @@ func (m *move) must(err error) {
 func (m *move) origin(size int) {
 	m.Helper()
 	m.size = size
-	_, err := m.engine.CreateLV(m.Context(), &proto.CreateLVRequest{Name: "origin", DeviceClass: "from",
-		SizeBytes: int64(size) << 20, Tags: []string{"lvms.uid=uid-v", "lvms.pv=pvc-1", "lvms.pvc=ns/a",
+	_, err := m.engine.CreateLV(m.Context(), engine.NewVolume{Name: "origin", Class: "from",
+		Size: int64(size) << 20, Tags: []string{"lvms.uid=uid-v", "lvms.pv=pvc-1", "lvms.pvc=ns/a",
 			"lvms.cluster=c", "lvms.formatted=xfs"}})
 	m.must(err)
 }
@@ -118,8 +118,8 @@ func (m *move) snapshot() {
 	m.Helper()
 	m.round++
 	name := fmt.Sprintf("s%d", m.round)
-	_, err := m.engine.CreateLVSnapshot(m.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "from",
-		SourceVolume: "origin", AccessType: "ro", SizeBytes: int64(m.size) << 20,
+	_, err := m.engine.CreateLVSnapshot(m.Context(), engine.NewSnapshot{Name: name, Class: "from",
+		Source: "origin", ReadOnly: true, Size: int64(m.size) << 20,
 		Tags: []string{"lvms.uid=uid-" + name}})
 	m.must(err)
 	s := logicalVolume(name, "node1", "pvc-1", "ro", name)
@@ -151,7 +151,7 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 	for attempt := 1; ; attempt++ {
 		d, err := m.engine.Device(m.Context(), class, movedName)
 		m.must(err)
-		round, err := engine.RoundOf(d.Tags)
+		round, err := lvtag.RoundOf(d.Tags)
 		m.must(err)
 		if round.Source == "" {
 			m.must(m.engine.BeginRound(m.Context(), class, movedName, "uid-t", name))
@@ -239,8 +239,7 @@ func TestLabAVolumeIsMovedInRounds(t *testing.T) {
 					got.Sent>>10, processes)
 				m.compare()
 				if round == 2 {
-					_, err := m.engine.ResizeLV(t.Context(), &proto.ResizeLVRequest{DeviceClass: "from", Name: "origin",
-						SizeBytes: 116 << 20})
+					_, err := m.engine.ResizeLV(t.Context(), "from", "origin", 116<<20)
 					m.must(err)
 					m.size = 116
 				}
@@ -284,7 +283,7 @@ func (m *move) switchOver() {
 	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), "/dev/copyfrom/uid-k",
 		"/dev/copyto/"+movedName))
 	m.Logf("removal of the retired volume: %s", m.counted(func() {
-		_, err := m.engine.RemoveLV(m.Context(), &proto.RemoveLVRequest{Name: "uid-k", DeviceClass: "from"})
+		err := m.engine.RemoveLV(m.Context(), "from", "uid-k")
 		m.must(err)
 	}))
 	m.compare() // The snapshots stay until they are removed.

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // Volumes are the logical volumes of this node. engine.Engine implements it.
@@ -156,7 +157,7 @@ func (s *Sender) openDevice(object string, found *engine.Device, list ranges, ba
 			found.VolumeGroup, found.Name, err), d.Close())
 	}
 	return &opened{description: description{Size: size, BaseSize: baseSize, Allocated: uint64(found.Allocated),
-		MaxSector: maxSector(start), Content: engine.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait,
+		MaxSector: maxSector(start), Content: lvtag.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait,
 		close: d.Close}, nil
 }
 
@@ -300,7 +301,7 @@ func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
 		return fmt.Errorf("source %s is being deleted: %w", source.Name, ErrGone)
 	case fence == "" || source.Annotations[v1alpha1.FenceAnnotation] != fence ||
 		source.Annotations[v1alpha1.FencedAnnotation] != fence:
-		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, engine.FenceText(fence), ErrForbidden)
+		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvtag.FenceText(fence), ErrForbidden)
 	case requested == "" || source.Annotations[v1alpha1.FenceTimeAnnotation] != requested:
 		return fmt.Errorf("source %s is fenced again since the copy %s was requested, so it can have changed: %w",
 			source.Name, target.Name, ErrForbidden)

@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolume {
@@ -46,7 +47,7 @@ func (v volumes) Device(_ context.Context, class, name string) (*engine.Device, 
 
 func (v volumes) FencedDevice(ctx context.Context, class, name, move string) (*engine.Device, error) {
 	d, err := v.Device(ctx, class, name)
-	if err == nil && engine.FencedBy(d.Tags) != move {
+	if err == nil && lvtag.FencedBy(d.Tags) != move {
 		return nil, status.Error(codes.FailedPrecondition, "not fenced")
 	}
 	return d, err

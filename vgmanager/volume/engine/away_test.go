@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -15,7 +14,7 @@ import (
 func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 	requests := map[string]func(*Engine) error{
 		"removal": func(e *Engine) error {
-			_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+			err := e.RemoveLV(t.Context(), "thick", "a")
 			return err
 		},
 		"tag": func(e *Engine) error { return e.TagLV(t.Context(), "thick", "a", []string{"x"}, nil) },
@@ -25,7 +24,7 @@ func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 			e, fake := newEngine(t)
 			fake.AddDisk("/dev/c", lvm.Bytes(gib), 48)
 			must(t, fake.Apply(t.Context(), lvm.VGExtend{Name: "thick", Devices: []string{"/dev/c"}}))
-			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+			_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thick", Size: mib})
 			must(t, err)
 			report, err := fake.Report(t.Context())
 			must(t, err)
@@ -54,7 +53,7 @@ func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 // alone.
 func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
 	e, fake := newEngine(t)
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thick", Size: mib})
 	must(t, err)
 	report, err := fake.Report(t.Context())
 	must(t, err)
@@ -63,15 +62,15 @@ func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
 	must(t, e.Publish(class))
 	refused := func(what string) {
 		t.Helper()
-		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		err := e.RemoveLV(t.Context(), "thick", "a")
 		wantCode(t, what+": remove", err, codes.Unavailable)
-		_, err = e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib})
+		_, err = e.ResizeLV(t.Context(), "thick", "a", gib)
 		wantCode(t, what+": resize", err, codes.Unavailable)
-		_, err = e.GetLVList(t.Context(), &proto.GetLVListRequest{DeviceClass: "thick"})
+		_, err = e.ListLVs(t.Context(), "thick")
 		wantCode(t, what+": list", err, codes.Unavailable)
 		wantCode(t, what+": tag", e.TagLV(t.Context(), "thick", "a", []string{"x"}, nil), codes.Unavailable)
 		wantCode(t, what+": activate", e.ActivateLV(t.Context(), "thick", "a"), codes.Unavailable)
-		_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "b", DeviceClass: "thick", SizeBytes: mib})
+		_, err = e.CreateLV(t.Context(), NewVolume{Name: "b", Class: "thick", Size: mib})
 		wantCode(t, what+": create", err, codes.ResourceExhausted)
 		states, err := e.States(t.Context())
 		must(t, err)
@@ -91,6 +90,6 @@ func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
 	refused("the other alone")
 	fake.Attach("/dev/a")
 	fake.TakeNamesake("thick")
-	_, err = e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	err = e.RemoveLV(t.Context(), "thick", "a")
 	wantCode(t, "alone", err, codes.OK)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // tagsOf returns the sorted tags of a volume.
@@ -28,28 +29,28 @@ func tagsOf(t *testing.T, fake *lvmtest.Fake, vg, name string) []string {
 func TestTheRecordOfACopy(t *testing.T) {
 	for content, want := range map[string][]string{
 		"lvms.formatted=xfs": {"lvms.formatted=xfs", "lvms.uid=1"},
-		TagNew:               {TagNew, "lvms.uid=1"}, // It may be formatted when it is first used, as its source.
+		lvtag.New:            {lvtag.New, "lvms.uid=1"}, // It may be formatted when it is first used, as its source.
 	} {
 		e, fake := newEngine(t)
 		ctx := t.Context()
-		to := CopyTarget{Class: "thin", Name: "a", UID: "1", Size: 8 * mib, Source: "s", Tags: []string{"lvms.uid=1", TagNew}}
+		to := CopyTarget{Class: "thin", Name: "a", UID: "1", Size: 8 * mib, Source: "s", Tags: []string{"lvms.uid=1", lvtag.New}}
 		see := func(what string, tags ...string) {
 			t.Helper()
 			seeTags(t, what, fake, "a", tags...)
 		}
 		for range 2 {
 			must(t, e.EnsureTarget(ctx, to))
-			see("created", "lvms.copy-of=s", CopyingTag, SparseTag, TagNew, "lvms.uid=1")
+			see("created", "lvms.copy-of=s", lvtag.Copying, lvtag.Sparse, lvtag.New, "lvms.uid=1")
 		}
 		for range 2 {
 			must(t, e.CopiedInRound(ctx, "thin", "a", "1", 4*mib))
-			see("copied", "lvms.copied=4194304", "lvms.copy-of=s", CopyingTag, SparseTag, TagNew, "lvms.uid=1")
+			see("copied", "lvms.copied=4194304", "lvms.copy-of=s", lvtag.Copying, lvtag.Sparse, lvtag.New, "lvms.uid=1")
 		}
 		must(t, e.CompleteCopy(ctx, "thin", "a", "1", []string{content, "lvms.pvc=x/y"}))
 		see("complete", want...)
 		// A volume that is complete may be in use.
 		for _, err := range []error{e.CopiedInRound(ctx, "thin", "a", "1", 0), e.EnsureTarget(ctx, to),
-			e.CompleteCopy(ctx, "thin", "a", "1", []string{TagNew}), e.RemoveTarget(ctx, "thin", "a", "1")} {
+			e.CompleteCopy(ctx, "thin", "a", "1", []string{lvtag.New}), e.RemoveTarget(ctx, "thin", "a", "1")} {
 			if status.Code(err) != codes.FailedPrecondition || !errors.Is(err, ErrNotTarget) {
 				t.Errorf("%v, want FailedPrecondition", err)
 			}
@@ -68,37 +69,37 @@ func TestACopyStaysEncrypted(t *testing.T) {
 }
 
 func TestInheritedTags(t *testing.T) {
-	got := Inherited([]string{"lvms.uid=1", TagNew, "lvms.pvc=a/b", "lvms.formatting=xfs", "lvms.formatted=xfs",
-		"lvms.encryption=luks2", CopyingTag, "lvms.copied=1"})
-	want := []string{TagNew, "lvms.formatted=xfs", "lvms.encryption=luks2"}
+	got := lvtag.Inherited([]string{"lvms.uid=1", lvtag.New, "lvms.pvc=a/b", "lvms.formatting=xfs", "lvms.formatted=xfs",
+		"lvms.encryption=luks2", lvtag.Copying, "lvms.copied=1"})
+	want := []string{lvtag.New, "lvms.formatted=xfs", "lvms.encryption=luks2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	// A target that an older version copied to loses the tag.
 	for _, tag := range append(want, "lvms.formatting=xfs") {
-		if !isReplaced(tag) {
+		if !lvtag.IsReplaced(tag) {
 			t.Errorf("a round does not replace %s", tag)
 		}
 	}
-	if isReplaced("lvms.uid=1") || isReplaced(CopyingTag) {
+	if lvtag.IsReplaced("lvms.uid=1") || lvtag.IsReplaced(lvtag.Copying) {
 		t.Error("a round replaces tags of the owner")
 	}
 }
 
 func TestARecordOfACopyThatCannotBeRead(t *testing.T) {
 	for _, tag := range []string{"lvms.copied=", "lvms.copied=-1", "lvms.copied=x", "lvms.copied=99999999999999999999"} {
-		if _, err := CopiedBytes([]string{tag}); err == nil {
+		if _, err := lvtag.CopiedBytes([]string{tag}); err == nil {
 			t.Errorf("%s: no error", tag)
 		}
 	}
 }
 
 func TestTheDeviceOfACopy(t *testing.T) {
-	e, _, k := engineToErase(t, "", TagNew)
+	e, _, k := engineToErase(t, "", lvtag.New)
 	thick, err := e.Device(t.Context(), "thick", "a")
 	must(t, err)
 	want := &Device{VolumeGroup: "thick", Name: "a", Path: "/dev/thick/a", Number: "253:7", Size: 8 * mib,
-		Tags: []string{TagNew}}
+		Tags: []string{lvtag.New}}
 	if diff := cmp.Diff(want, thick); diff != "" {
 		t.Error(diff)
 	}

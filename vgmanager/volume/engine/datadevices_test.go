@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -37,7 +35,7 @@ func wantDevices(t *testing.T, e *Engine, class, name string, want ...string) {
 func TestVolumesNameTheirDevices(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, class := range []string{"thick", "thin"} {
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 8 * mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: class, Size: 8 * mib})
 		must(t, err)
 	}
 	wantDevices(t, e, "thick", "a", "/dev/a")

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 const (
@@ -24,14 +25,14 @@ const (
 	gib = int64(1) << 30
 )
 
-func thickClass(name string) DeviceClass {
-	return DeviceClass{Name: name, VolumeGroup: name, Type: types.TypeThick}
+func thickClass(name string) deviceclass.Class {
+	return deviceclass.Class{Name: name, VolumeGroup: name, Type: types.TypeThick}
 }
 
-func thinClass(name string, ratio float64) DeviceClass {
-	return DeviceClass{
+func thinClass(name string, ratio float64) deviceclass.Class {
+	return deviceclass.Class{
 		Name: name, VolumeGroup: name, Type: types.TypeThin,
-		ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: ratio},
+		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: ratio},
 	}
 }
 
@@ -50,8 +51,31 @@ func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	must(t, err)
 	thin := thinClass("thin", 10)
 	thin.Default = true
-	must(t, e.setClasses([]DeviceClass{thickClass("thick"), thin}))
+	setClasses(t, e, thickClass("thick"), thin)
 	return e, fake
+}
+
+// setClasses publishes these classes, and withdraws all others.
+func setClasses(t testing.TB, e *Engine, list ...deviceclass.Class) {
+	t.Helper()
+	for _, name := range e.Current().Classes {
+		if err := e.Withdraw(name.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, class := range list {
+		if err := e.Publish(class); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sizeOf returns the size of a volume in bytes, 0 for none.
+func sizeOf(lv *lvm.LV) int64 {
+	if lv == nil {
+		return 0
+	}
+	return int64(lv.Size)
 }
 
 func must(t *testing.T, err error) {
@@ -70,44 +94,44 @@ func wantCode(t *testing.T, what string, err error, code codes.Code) {
 
 func TestCreateLV(t *testing.T) {
 	tests := map[string]struct {
-		request *proto.CreateLVRequest
+		request NewVolume
 		want    int64
 		code    codes.Code
 	}{
-		"thick": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib},
+		"thick": {NewVolume{Name: "a", Class: "thick", Size: 8 * mib},
 			8 * mib, codes.OK},
-		"thick, rounded up": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 4096},
+		"thick, rounded up": {NewVolume{Name: "a", Class: "thick", Size: 4096},
 			4 * mib, codes.OK},
-		"thin, rounded up": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4*mib + 1},
+		"thin, rounded up": {NewVolume{Name: "a", Class: "thin", Size: 4*mib + 1},
 			8 * mib, codes.OK},
-		"the default class": {&proto.CreateLVRequest{Name: "a", SizeBytes: gib}, gib, codes.OK},
-		"all of the group": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib},
+		"the default class": {NewVolume{Name: "a", Size: gib}, gib, codes.OK},
+		"all of the group": {NewVolume{Name: "a", Class: "thick", Size: gib + 4*mib},
 			gib + 4*mib, codes.OK},
-		"more than the group": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib + 1}, 0,
+		"more than the group": {NewVolume{Name: "a", Class: "thick", Size: gib + 4*mib + 1}, 0,
 			codes.ResourceExhausted},
-		"more than the ratio": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 6 * gib}, 0,
+		"more than the ratio": {NewVolume{Name: "a", Class: "thin", Size: 6 * gib}, 0,
 			codes.ResourceExhausted},
-		"an unknown class": {&proto.CreateLVRequest{Name: "a", DeviceClass: "nosuch", SizeBytes: gib}, 0,
+		"an unknown class": {NewVolume{Name: "a", Class: "nosuch", Size: gib}, 0,
 			codes.ResourceExhausted},
-		"an unknown option": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", LvcreateOptionClass: "x",
-			SizeBytes: gib}, 0, codes.InvalidArgument},
-		"no size": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick"}, 0, codes.InvalidArgument},
-		"a negative size": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: -1}, 0,
+		"an unknown option": {NewVolume{Name: "a", Class: "thick", OptionClass: "x",
+			Size: gib}, 0, codes.InvalidArgument},
+		"no size": {NewVolume{Name: "a", Class: "thick"}, 0, codes.InvalidArgument},
+		"a negative size": {NewVolume{Name: "a", Class: "thick", Size: -1}, 0,
 			codes.InvalidArgument},
-		"no name": {&proto.CreateLVRequest{DeviceClass: "thick", SizeBytes: gib}, 0,
+		"no name": {NewVolume{Class: "thick", Size: gib}, 0,
 			codes.InvalidArgument},
-		"an option for a name": {&proto.CreateLVRequest{Name: "--yes", DeviceClass: "thick", SizeBytes: gib}, 0,
+		"an option for a name": {NewVolume{Name: "--yes", Class: "thick", Size: gib}, 0,
 			codes.InvalidArgument},
-		"a path for a name": {&proto.CreateLVRequest{Name: "a/b", DeviceClass: "thick", SizeBytes: gib}, 0,
+		"a path for a name": {NewVolume{Name: "a/b", Class: "thick", Size: gib}, 0,
 			codes.InvalidArgument},
-		"the name of the pool": {&proto.CreateLVRequest{Name: "pool", DeviceClass: "thin", SizeBytes: 4 * mib}, 0,
+		"the name of the pool": {NewVolume{Name: "pool", Class: "thin", Size: 4 * mib}, 0,
 			codes.AlreadyExists},
 	}
 	for name, tt := range tests {
 		e, _ := newEngine(t)
 		response, err := e.CreateLV(t.Context(), tt.request)
 		wantCode(t, name, err, tt.code)
-		if got := response.GetVolume().GetSizeBytes(); got != tt.want {
+		if got := sizeOf(response); got != tt.want {
 			t.Errorf("%s: got %d bytes, want %d", name, got, tt.want)
 		}
 	}
@@ -127,8 +151,8 @@ func TestAnOptionClassReplacesTheOptionsOfItsDeviceClass(t *testing.T) {
 		e, err := New(fake, nil, file)
 		must(t, err)
 		for range 2 {
-			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "pair",
-				LvcreateOptionClass: name, SizeBytes: 8 * mib})
+			_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "pair",
+				OptionClass: name, Size: 8 * mib})
 			must(t, err)
 		}
 		report, err := fake.Report(t.Context())
@@ -143,15 +167,15 @@ func TestAnOptionClassReplacesTheOptionsOfItsDeviceClass(t *testing.T) {
 func TestCreateLVCalledTwiceGivesTheSameVolume(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, class := range []string{"thick", "thin"} {
-		request := &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 5 * mib, Tags: []string{"x"}}
+		request := NewVolume{Name: "a", Class: class, Size: 5 * mib, Tags: []string{"x"}}
 		for range 2 {
 			response, err := e.CreateLV(t.Context(), request)
 			must(t, err)
-			if response.Volume.Name != "a" || response.Volume.SizeBytes != 8*mib {
-				t.Errorf("%s: got %v", class, response.Volume)
+			if response.Name != "a" || sizeOf(response) != 8*mib {
+				t.Errorf("%s: got %v", class, response)
 			}
 		}
-		request.SizeBytes = 9 * mib
+		request.Size = 9 * mib
 		_, err := e.CreateLV(t.Context(), request)
 		wantCode(t, "another size", err, codes.AlreadyExists)
 	}
@@ -163,11 +187,11 @@ func TestCreateLVCalledTwiceGivesTheSameVolume(t *testing.T) {
 func TestCreateLVWhenTheReadFailsMakesNothing(t *testing.T) {
 	e, fake := newEngine(t)
 	fake.Fail("Report", errors.New("exit status 5"))
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thick", Size: mib})
 	wantCode(t, "create", err, codes.Internal)
-	_, err = e.GetLVList(t.Context(), &proto.GetLVListRequest{DeviceClass: "thick"})
+	_, err = e.ListLVs(t.Context(), "thick")
 	wantCode(t, "list", err, codes.Internal)
-	_, err = e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	err = e.RemoveLV(t.Context(), "thick", "a")
 	wantCode(t, "remove", err, codes.Internal)
 	if calls := fake.Calls(); calls["LVCreateThick"]+calls["LVRemove"] != 0 {
 		t.Errorf("something was changed: %v", calls)
@@ -185,7 +209,7 @@ func TestErrorsOfLVMBecomeCodes(t *testing.T) {
 	} {
 		e, fake := newEngine(t)
 		fake.Fail("LVCreateThick", sentinel)
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thick", Size: mib})
 		wantCode(t, sentinel.Error(), err, code)
 	}
 }
@@ -211,11 +235,11 @@ func TestNothingIsCreatedWhereLVMWouldRefuse(t *testing.T) {
 	for name, damage := range tests {
 		e, fake := newEngine(t)
 		damage(fake)
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: mib})
 		wantCode(t, name, err, codes.ResourceExhausted)
-		free, err := e.GetFreeBytes(t.Context(), &proto.GetFreeBytesRequest{DeviceClass: "thin"})
-		if err != nil || free.FreeBytes != 0 {
-			t.Errorf("%s: got the capacity %d, %v", name, free.GetFreeBytes(), err)
+		free, err := e.FreeBytes(t.Context(), "thin")
+		if err != nil || free != 0 {
+			t.Errorf("%s: got the capacity %d, %v", name, free, err)
 		}
 		fake.Edit("thin", "pool", func(lv *lvm.LV) {
 			lv.DataPercent = &some
@@ -223,7 +247,7 @@ func TestNothingIsCreatedWhereLVMWouldRefuse(t *testing.T) {
 			lv.Health = ""
 			lv.CheckNeeded = false
 		})
-		_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+		_, err = e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: mib})
 		wantCode(t, name+", repaired", err, codes.OK)
 	}
 }
@@ -235,7 +259,7 @@ func TestTwoRequestsCannotBothHaveTheLastSpace(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		all.Go(func() {
 			_, err := e.CreateLV(context.Background(),
-				&proto.CreateLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 2 * gib})
+				NewVolume{Name: name, Class: "thin", Size: 2 * gib})
 			if err == nil {
 				granted.Store(name, true)
 			}
@@ -252,25 +276,25 @@ func TestTwoRequestsCannotBothHaveTheLastSpace(t *testing.T) {
 func TestRemoveLV(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: mib})
 	must(t, err)
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "a")
 	must(t, err)
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "a")
 	wantCode(t, "called twice", err, codes.NotFound)
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "pool", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "pool")
 	wantCode(t, "the pool", err, codes.InvalidArgument)
 	// NotFound would mean to TopoLVM that the volume no longer exists.
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "nosuch"})
+	err = e.RemoveLV(ctx, "nosuch", "a")
 	wantCode(t, "an unknown class", err, codes.FailedPrecondition)
 	fake.Detach("/dev/b")
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "a")
 	wantCode(t, "a group without disks", err, codes.Unavailable)
 	fake.Attach("/dev/b")
 	fake.Fail("LVRemove", lvm.ErrInUse)
-	_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "thin", SizeBytes: mib})
+	_, err = e.CreateLV(ctx, NewVolume{Name: "b", Class: "thin", Size: mib})
 	must(t, err)
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "b", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "b")
 	wantCode(t, "a mounted volume", err, codes.FailedPrecondition)
 }
 
@@ -279,25 +303,25 @@ func TestRemoveLV(t *testing.T) {
 func TestAClassThatRemovesNothing(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thick", Size: mib})
 	must(t, err)
 	class, _ := e.Class("thick")
 	class.NoRemoval = "the metadata may be from an earlier time"
 	must(t, e.Publish(class))
 	for range 2 {
-		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		err = e.RemoveLV(ctx, "thick", "a")
 		wantCode(t, "remove", err, codes.Unavailable)
 		_, err = e.Erasure(ctx, "thick", "a", false)
 		wantCode(t, "erase", err, codes.Unavailable)
 	}
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "absent", DeviceClass: "thick"})
+	err = e.RemoveLV(ctx, "thick", "absent")
 	wantCode(t, "a volume that is not there", err, codes.NotFound)
 	if fake.Calls()["LVRemove"] != 0 {
 		t.Error("a volume was removed")
 	}
 	class.NoRemoval = ""
 	must(t, e.Publish(class))
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	err = e.RemoveLV(ctx, "thick", "a")
 	must(t, err)
 }
 
@@ -306,35 +330,35 @@ func TestAClassThatRemovesNothing(t *testing.T) {
 func TestTheEngineDoesNotActivateAPool(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: mib})
 	must(t, err)
 	class, _ := e.Class("thin")
 	group := class.VolumeGroup
 	must(t, fake.Apply(ctx, lvm.LVDeactivate{VG: group, Names: []string{"a", "pool"}}))
 	for range 2 {
-		_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "thin", SizeBytes: mib})
+		_, err = e.CreateLV(ctx, NewVolume{Name: "b", Class: "thin", Size: mib})
 		wantCode(t, "create", err, codes.ResourceExhausted)
-		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin",
-			SourceVolume: "a", AccessType: "ro"})
+		_, err = e.CreateLVSnapshot(ctx, NewSnapshot{Name: "s", Class: "thin",
+			Source: "a", ReadOnly: true})
 		wantCode(t, "snapshot", err, codes.ResourceExhausted)
-		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+		err = e.RemoveLV(ctx, "thin", "a")
 		wantCode(t, "remove", err, codes.Unavailable)
 		wantCode(t, "activate", e.ActivateLV(ctx, "thin", "a"), codes.Unavailable)
 	}
 	must(t, fake.Apply(ctx, lvm.LVActivate{VG: group, Name: "a"}))
 	must(t, e.ActivateLV(ctx, "thin", "a"))
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	err = e.RemoveLV(ctx, "thin", "a")
 	must(t, err)
 }
 
 func TestRemoveLVKeepsTheOriginOfAThickSnapshot(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, name := range []string{"a", "snap"} {
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "thick", SizeBytes: mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: name, Class: "thick", Size: mib})
 		must(t, err)
 	}
 	fake.Edit("thick", "snap", func(lv *lvm.LV) { lv.Origin = "a" })
-	_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	err := e.RemoveLV(t.Context(), "thick", "a")
 	wantCode(t, "remove", err, codes.FailedPrecondition)
 }
 
@@ -342,7 +366,7 @@ func TestResizeLV(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
 	for _, class := range []string{"thick", "thin"} {
-		_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 8 * mib})
+		_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: class, Size: 8 * mib})
 		must(t, err)
 		for _, step := range []struct {
 			size, want int64
@@ -352,14 +376,13 @@ func TestResizeLV(t *testing.T) {
 			{4 * mib, 20 * mib, codes.OK},
 			{100 * gib, 0, codes.ResourceExhausted}, {0, 0, codes.InvalidArgument}, {-1, 0, codes.InvalidArgument},
 		} {
-			response, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: class,
-				SizeBytes: step.size})
+			response, err := e.ResizeLV(ctx, class, "a", step.size)
 			wantCode(t, class, err, step.code)
-			if got := response.GetSizeBytes(); got != step.want {
+			if got := response; got != step.want {
 				t.Errorf("%s to %d: got %d, want %d", class, step.size, got, step.want)
 			}
 		}
-		_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "nosuch", DeviceClass: class, SizeBytes: mib})
+		_, err = e.ResizeLV(ctx, class, "nosuch", mib)
 		wantCode(t, "a volume that does not exist", err, codes.NotFound)
 	}
 	if n := fake.Calls()["LVExtend"]; n != 4 {
@@ -369,41 +392,31 @@ func TestResizeLV(t *testing.T) {
 
 func TestCreateLVSnapshot(t *testing.T) {
 	tests := map[string]struct {
-		request *proto.CreateLVSnapshotRequest
+		request NewSnapshot
 		want    int64
 		code    codes.Code
 	}{
-		"read-only": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "ro", SizeBytes: 8 * mib}, 8 * mib, codes.OK},
-		"larger and writable": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "rw", SizeBytes: 9 * mib}, 12 * mib, codes.OK},
-		"size of the source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "rw"}, 8 * mib, codes.OK},
-		"smaller": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "rw", SizeBytes: 4 * mib}, 0, codes.OutOfRange},
-		"negative": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "rw", SizeBytes: -1}, 0, codes.InvalidArgument},
-		"no such source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "b",
-			AccessType: "rw"}, 0, codes.NotFound},
-		"the pool as source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "pool",
-			AccessType: "rw"}, 0, codes.NotFound},
-		"thick": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thick", SourceVolume: "a",
-			AccessType: "rw"}, 0, codes.Unimplemented},
-		"too large": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-			AccessType: "rw", SizeBytes: 6 * gib}, 0, codes.ResourceExhausted},
-		"no access type": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a"}, 0,
-			codes.InvalidArgument},
-		"an unknown class": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "x", SourceVolume: "a",
-			AccessType: "ro"}, 0, codes.NotFound},
+		"read-only": {NewSnapshot{Name: "s", Class: "thin", Source: "a",
+			ReadOnly: true, Size: 8 * mib}, 8 * mib, codes.OK},
+		"larger and writable": {NewSnapshot{Name: "s", Class: "thin", Source: "a", Size: 9 * mib}, 12 * mib, codes.OK},
+		"size of the source":  {NewSnapshot{Name: "s", Class: "thin", Source: "a"}, 8 * mib, codes.OK},
+		"smaller":             {NewSnapshot{Name: "s", Class: "thin", Source: "a", Size: 4 * mib}, 0, codes.OutOfRange},
+		"negative":            {NewSnapshot{Name: "s", Class: "thin", Source: "a", Size: -1}, 0, codes.InvalidArgument},
+		"no such source":      {NewSnapshot{Name: "s", Class: "thin", Source: "b"}, 0, codes.NotFound},
+		"the pool as source":  {NewSnapshot{Name: "s", Class: "thin", Source: "pool"}, 0, codes.NotFound},
+		"thick":               {NewSnapshot{Name: "s", Class: "thick", Source: "a"}, 0, codes.Unimplemented},
+		"too large":           {NewSnapshot{Name: "s", Class: "thin", Source: "a", Size: 6 * gib}, 0, codes.ResourceExhausted},
+		"an unknown class": {NewSnapshot{Name: "s", Class: "x", Source: "a",
+			ReadOnly: true}, 0, codes.NotFound},
 	}
 	for name, tt := range tests {
 		e, fake := newEngine(t)
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: 8 * mib})
 		must(t, err)
 		for range 2 {
 			response, err := e.CreateLVSnapshot(t.Context(), tt.request)
 			wantCode(t, name, err, tt.code)
-			if got := response.GetSnapshot().GetSizeBytes(); got != tt.want {
+			if got := sizeOf(response); got != tt.want {
 				t.Errorf("%s: got %d bytes, want %d", name, got, tt.want)
 			}
 		}
@@ -413,18 +426,30 @@ func TestCreateLVSnapshot(t *testing.T) {
 	}
 }
 
+func TestTheAccessTypeOfASnapshot(t *testing.T) {
+	for text, want := range map[string]bool{"ro": true, "rw": false} {
+		if got, err := IsReadOnly(text); got != want || err != nil {
+			t.Errorf("%s: got %t, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "r"} {
+		_, err := IsReadOnly(text)
+		wantCode(t, text, err, codes.InvalidArgument)
+	}
+}
+
 func TestCreateLVSnapshotThatCannotGrowLeavesNothing(t *testing.T) {
 	e, fake := newEngine(t)
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: 8 * mib})
 	must(t, err)
 	fake.Fail("LVExtend", lvm.ErrNoSpace)
-	request := &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw",
-		SizeBytes: 16 * mib}
+	request := NewSnapshot{Name: "s", Class: "thin", Source: "a",
+		Size: 16 * mib}
 	_, err = e.CreateLVSnapshot(t.Context(), request)
 	wantCode(t, "snapshot", err, codes.ResourceExhausted)
 	fake.Fail("LVExtend", nil)
 	response, err := e.CreateLVSnapshot(t.Context(), request)
-	if err != nil || response.Snapshot.SizeBytes != 16*mib {
+	if err != nil || sizeOf(response) != 16*mib {
 		t.Errorf("the next try: got %v, %v", response, err)
 	}
 }
@@ -433,29 +458,34 @@ func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
 	// A thick class in the same volume group as the thin one.
-	must(t, e.setClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib,
+	setClasses(t, e, deviceclass.Class{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1))
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: mib,
 		Tags: []string{"x", "y"}})
 	must(t, err)
-	_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "beside", SizeBytes: mib})
+	_, err = e.CreateLV(ctx, NewVolume{Name: "b", Class: "beside", Size: mib})
 	must(t, err)
 	report, err := fake.Report(ctx)
 	must(t, err)
 	minor := report.VG("thin").LV("a").Minor
-	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "thin"})
+	list, err := e.ListLVs(ctx, "thin")
 	must(t, err)
-	want := &proto.LogicalVolume{Name: "a", SizeBytes: 4 * mib, Tags: []string{"x", "y"}, Path: "/dev/thin/a",
-		Attr: "Vwi-a-----", DevMajor: 254, DevMinor: minor}
-	if len(list.Volumes) != 1 || list.Volumes[0].String() != want.String() {
-		t.Errorf("got %v, want %v", list.Volumes, want)
+	want := lvm.LV{Name: "a", Size: lvm.Bytes(4 * mib), Tags: []string{"x", "y"}, Path: "/dev/thin/a",
+		Attr: "Vwi-a-----", Major: 254, Minor: minor}
+	if len(list) != 1 || shown(list[0]) != shown(want) {
+		t.Errorf("got %+v, want %+v", list, want)
 	}
-	list, err = e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "beside"})
+	list, err = e.ListLVs(ctx, "beside")
 	must(t, err)
-	if len(list.Volumes) != 1 || list.Volumes[0].Name != "b" {
-		t.Errorf("got %v", list.Volumes)
+	if len(list) != 1 || list[0].Name != "b" {
+		t.Errorf("got %v", list)
 	}
-	_, err = e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "nosuch"})
+	_, err = e.ListLVs(ctx, "nosuch")
 	wantCode(t, "an unknown class", err, codes.NotFound)
+}
+
+// shown returns what is told of a volume.
+func shown(lv lvm.LV) string {
+	return fmt.Sprint(lv.Name, lv.Size, lv.Tags, lv.Path, lv.Attr, lv.Major, lv.Minor)
 }
 
 func TestGetFreeBytesKeepsTheSpareBack(t *testing.T) {
@@ -464,24 +494,28 @@ func TestGetFreeBytesKeepsTheSpareBack(t *testing.T) {
 		class := thickClass("thick")
 		class.SpareGB = &spareGiB
 		must(t, e.Publish(class))
-		free, err := e.GetFreeBytes(t.Context(), &proto.GetFreeBytesRequest{DeviceClass: "thick"})
-		if err != nil || free.FreeBytes != want {
-			t.Errorf("spare of %d GiB: got %d, %v, want %d", spareGiB, free.GetFreeBytes(), err, want)
+		free, err := e.FreeBytes(t.Context(), "thick")
+		if err != nil || free != want {
+			t.Errorf("spare of %d GiB: got %d, %v, want %d", spareGiB, free, err, want)
 		}
 	}
 }
 
 func TestNewReadsTheFileOfTheProcessBefore(t *testing.T) {
-	e, fake := newEngine(t)
-	again, err := New(fake, nil, e.path)
+	fake := lvmtest.New()
+	path := filepath.Join(t.TempDir(), "lvmd.yaml")
+	e, err := New(fake, nil, path)
 	must(t, err)
-	if diff := cmp.Diff(e.classes.Load().classes, again.classes.Load().classes); diff != "" {
+	setClasses(t, e, thickClass("thick"), thinClass("thin", 10))
+	again, err := New(fake, nil, path)
+	must(t, err)
+	if diff := cmp.Diff(e.Current().Classes, again.Current().Classes); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.WriteFile(e.path, []byte("device-classes: {"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("device-classes: {"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(fake, nil, e.path); err == nil || !strings.Contains(err.Error(), e.path) {
+	if _, err := New(fake, nil, path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a broken file gave %v", err)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // engineToErase returns an engine with the volume "a" with these tags in both classes, whose method is set. The kernel
@@ -30,7 +30,7 @@ func engineToErase(t *testing.T, method string, tags ...string) (*Engine, *lvmte
 	if method != deviceclass.EraseZero {
 		thin.EraseOnDelete = method
 	}
-	must(t, e.setClasses([]DeviceClass{thick, thin}))
+	setClasses(t, e, thick, thin)
 	report, err := fake.Report(t.Context())
 	must(t, err)
 	vg := report.VG("thick")
@@ -68,7 +68,7 @@ func TestAVolumeInUseNamesItsUsers(t *testing.T) {
 			continue
 		}
 		fake.Fail("LVRemove", tt.failure)
-		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		err := e.RemoveLV(t.Context(), "thick", "a")
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: the request got %v", name, err)
 		}
@@ -90,8 +90,8 @@ func TestWhatIsErased(t *testing.T) {
 		"zeros":                 {"Zero", []string{"lvms.formatted=xfs"}, zero},
 		"discards":              {"Discard", nil, &discard},
 		"nothing":               {"None", nil, nil},
-		"not used yet":          {"Zero", []string{TagNew}, nil},
-		"copied in part":        {"Zero", []string{TagNew, CopyingTag}, zero},
+		"not used yet":          {"Zero", []string{lvtag.New}, nil},
+		"copied in part":        {"Zero", []string{lvtag.New, lvtag.Copying}, zero},
 		"begun":                 {"Zero", []string{"lvms.erased=0"}, &begun},
 		"half":                  {"Zero", []string{"lvms.erased=4194304"}, &half},
 		"two records":           {"Zero", []string{"lvms.erased=4194304", "lvms.erased=0"}, &half},

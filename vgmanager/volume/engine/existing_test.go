@@ -3,7 +3,6 @@ package engine
 import (
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -25,8 +24,8 @@ func TestVolumesOfOthersAreNotUsed(t *testing.T) {
 	if !e.UsesExisting("thick") || e.UsesExisting("thin") {
 		t.Error("the volume group of the administrator is not told from the others")
 	}
-	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "apps"})
-	if err != nil || len(list.GetVolumes()) != 2 {
+	list, err := e.ListLVs(ctx, "apps")
+	if err != nil || len(list) != 2 {
 		t.Errorf("got %v, %v", list, err)
 	}
 	states, _, err := e.Volumes(ctx)
@@ -35,18 +34,18 @@ func TestVolumesOfOthersAreNotUsed(t *testing.T) {
 	}
 	_, err = e.FindLV(ctx, "apps", "root")
 	wantCode(t, "find the volume of the host", err, codes.NotFound)
-	_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "root", DeviceClass: "apps", SizeBytes: 16 * mib})
+	_, err = e.ResizeLV(ctx, "apps", "root", 16*mib)
 	wantCode(t, "extend the volume of the host", err, codes.NotFound)
-	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "root", DeviceClass: "apps"})
+	err = e.RemoveLV(ctx, "apps", "root")
 	wantCode(t, "remove the volume of the host", err, codes.FailedPrecondition)
-	_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "root", DeviceClass: "apps", SizeBytes: 8 * mib})
+	_, err = e.CreateLV(ctx, NewVolume{Name: "root", Class: "apps", Size: 8 * mib})
 	wantCode(t, "create a volume with the name of that of the host", err, codes.AlreadyExists)
-	grown, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: left, DeviceClass: "apps", SizeBytes: 16 * mib})
-	if err != nil || grown.GetSizeBytes() != 16*mib {
+	grown, err := e.ResizeLV(ctx, "apps", left, 16*mib)
+	if err != nil || grown != 16*mib {
 		t.Errorf("extend a volume of TopoLVM: got %v, %v", grown, err)
 	}
 	for range 2 {
-		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: left, DeviceClass: "apps"})
+		err = e.RemoveLV(ctx, "apps", left)
 	}
 	wantCode(t, "remove a volume of TopoLVM twice", err, codes.NotFound)
 	if report, err := fake.Report(ctx); err != nil || report.VG("thick").LV("root") == nil {

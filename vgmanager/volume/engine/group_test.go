@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -19,16 +18,16 @@ import (
 func newGroup(t *testing.T) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	e, fake := newEngine(t)
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: 8 * mib})
 	must(t, err)
 	return e, fake
 }
 
-func pendingRequest(change func(*proto.CreateLVSnapshotRequest)) *proto.CreateLVSnapshotRequest {
-	request := &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "ro",
-		SizeBytes: 8 * mib, Tags: []string{"x"}}
+func pendingRequest(change func(*NewSnapshot)) NewSnapshot {
+	request := NewSnapshot{Name: "s", Class: "thin", Source: "a", ReadOnly: true,
+		Size: 8 * mib, Tags: []string{"x"}}
 	if change != nil {
-		change(request)
+		change(&request)
 	}
 	return request
 }
@@ -74,18 +73,20 @@ func TestAPendingSnapshotIsNotUsed(t *testing.T) {
 	must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
 	_, err := e.CreateLVSnapshot(t.Context(), pendingRequest(nil))
 	wantCode(t, "as a snapshot", err, codes.Aborted)
-	_, err = e.CreateLVSnapshot(t.Context(), pendingRequest(func(r *proto.CreateLVSnapshotRequest) {
-		r.Name, r.SourceVolume, r.AccessType = "restored", "s", "rw"
+	_, err = e.CreateLVSnapshot(t.Context(), pendingRequest(func(r *NewSnapshot) {
+		r.Name = "restored"
+		r.Source = "s"
+		r.ReadOnly = false
 	}))
 	wantCode(t, "as a source", err, codes.Aborted)
-	_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "s", DeviceClass: "thin", SizeBytes: 8 * mib})
+	_, err = e.CreateLV(t.Context(), NewVolume{Name: "s", Class: "thin", Size: 8 * mib})
 	wantCode(t, "as a volume", err, codes.Aborted)
 	wantCode(t, "as a source of a group", e.PrepareSnapshot(t.Context(),
-		pendingRequest(func(r *proto.CreateLVSnapshotRequest) { r.Name, r.SourceVolume = "t", "s" })), codes.Aborted)
+		pendingRequest(func(r *NewSnapshot) { r.Name, r.Source = "t", "s" })), codes.Aborted)
 	wantCode(t, "of another source", e.PrepareSnapshot(t.Context(),
-		pendingRequest(func(r *proto.CreateLVSnapshotRequest) { r.SourceVolume = "b" })), codes.Aborted)
+		pendingRequest(func(r *NewSnapshot) { r.Source = "b" })), codes.Aborted)
 	for range 2 {
-		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "s", DeviceClass: "thin"})
+		err := e.RemoveLV(t.Context(), "thin", "s")
 		if status.Code(err) != codes.NotFound {
 			must(t, err)
 		}
@@ -99,15 +100,14 @@ func TestAPendingSnapshotIsNotUsed(t *testing.T) {
 
 func TestAPendingSnapshotIsAdmittedLikeAnyOther(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*proto.CreateLVSnapshotRequest)
+		change func(*NewSnapshot)
 		code   codes.Code
 	}{
-		"larger":         {func(r *proto.CreateLVSnapshotRequest) { r.SizeBytes = 16 * mib }, codes.InvalidArgument},
-		"smaller":        {func(r *proto.CreateLVSnapshotRequest) { r.SizeBytes = 4 * mib }, codes.OutOfRange},
-		"no source":      {func(r *proto.CreateLVSnapshotRequest) { r.SourceVolume = "b" }, codes.NotFound},
-		"thick":          {func(r *proto.CreateLVSnapshotRequest) { r.DeviceClass = "thick" }, codes.Unimplemented},
-		"no access type": {func(r *proto.CreateLVSnapshotRequest) { r.AccessType = "" }, codes.InvalidArgument},
-		"unknown class":  {func(r *proto.CreateLVSnapshotRequest) { r.DeviceClass = "x" }, codes.NotFound},
+		"larger":        {func(r *NewSnapshot) { r.Size = 16 * mib }, codes.InvalidArgument},
+		"smaller":       {func(r *NewSnapshot) { r.Size = 4 * mib }, codes.OutOfRange},
+		"no source":     {func(r *NewSnapshot) { r.Source = "b" }, codes.NotFound},
+		"thick":         {func(r *NewSnapshot) { r.Class = "thick" }, codes.Unimplemented},
+		"unknown class": {func(r *NewSnapshot) { r.Class = "x" }, codes.NotFound},
 	} {
 		e, fake := newGroup(t)
 		for range 2 {

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // interrupted is an LVM in which the command that created a thin volume was killed: the volume is inactive, and LVM has
@@ -77,17 +77,17 @@ func TestAThinVolumeThatItsPoolDoesNotHaveIsRecreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			e, fake := newEngine(t)
-			source := &proto.CreateLVRequest{Name: "source", DeviceClass: "thin", SizeBytes: mib}
+			source := NewVolume{Name: "source", Class: "thin", Size: mib}
 			_, err := e.CreateLV(ctx, source)
 			must(t, err)
 			requests := map[string]func() error{
 				"volume": func() error {
-					_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "volume", DeviceClass: "thin", SizeBytes: mib})
+					_, err := e.CreateLV(ctx, NewVolume{Name: "volume", Class: "thin", Size: mib})
 					return err
 				},
 				"snapshot": func() error {
-					_, err := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "snapshot",
-						DeviceClass: "thin", SourceVolume: "source", AccessType: "ro"})
+					_, err := e.CreateLVSnapshot(ctx, NewSnapshot{Name: "snapshot",
+						Class: "thin", Source: "source", ReadOnly: true})
 					return err
 				},
 			}
@@ -136,11 +136,11 @@ func TestAnInterruptedExtensionIsCompleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			e, fake := newEngine(t)
-			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+			_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thick", Size: 8 * mib})
 			must(t, err)
 			e.kernel = &test.kernel
 			for range 2 {
-				_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+				_, err = e.ResizeLV(ctx, "thick", "a", 8*mib)
 				wantCode(t, "resize", err, test.code)
 			}
 			if reloaded := fake.Calls()["LVRefresh"] > 0; reloaded != test.reloaded {
@@ -148,8 +148,7 @@ func TestAnInterruptedExtensionIsCompleted(t *testing.T) {
 			}
 			if test.reloaded {
 				fake.Fail("LVRefresh", errors.New("no answer"))
-				if _, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "thick",
-					SizeBytes: 8 * mib}); err == nil {
+				if _, err = e.ResizeLV(ctx, "thick", "a", 8*mib); err == nil {
 					t.Error("a device that does not match its metadata is reported as extended")
 				}
 			}
@@ -157,8 +156,8 @@ func TestAnInterruptedExtensionIsCompleted(t *testing.T) {
 	}
 }
 
-func thinRequest(tags ...string) *proto.CreateLVRequest {
-	return &proto.CreateLVRequest{Name: "new", DeviceClass: "thin", SizeBytes: mib, Tags: tags}
+func thinRequest(tags ...string) NewVolume {
+	return NewVolume{Name: "new", Class: "thin", Size: mib, Tags: tags}
 }
 
 func has(t *testing.T, fake *lvmtest.Fake, name string) bool {
@@ -182,7 +181,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 			e, fake := newEngine(t)
 			e.kernel = &test.kernel
 			for range 2 {
-				_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+				_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
 				if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) {
 					t.Errorf("got %v", err)
 				}
@@ -191,7 +190,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 				}
 			}
 			fake.Fail("LVRemove", errors.New("cannot be removed"))
-			_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+			_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
 			if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) ||
 				!strings.Contains(err.Error(), "cannot be removed") {
 				t.Errorf("got %v", err)
@@ -201,7 +200,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 	e, fake := newEngine(t)
 	e.kernel = &kernel{}
 	for range 2 {
-		if _, err := e.CreateLV(t.Context(), thinRequest(TagNew)); err != nil || !has(t, fake, "new") {
+		if _, err := e.CreateLV(t.Context(), thinRequest(lvtag.New)); err != nil || !has(t, fake, "new") {
 			t.Errorf("an empty volume: %v", err)
 		}
 	}
@@ -218,10 +217,10 @@ func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
 		code       codes.Code
 		unfinished bool
 	}{
-		"it has data":            {kernel{mapped: []uint64{8}}, []string{TagNew}, codes.Aborted, true},
+		"it has data":            {kernel{mapped: []uint64{8}}, []string{lvtag.New}, codes.Aborted, true},
 		"it may have been used":  {kernel{mapped: []uint64{8}}, nil, codes.OK, false},
-		"that cannot be read":    {kernel{unread: errors.New("no answer")}, []string{TagNew}, codes.Aborted, false},
-		"it cannot be activated": {kernel{unread: devicemapper.ErrNotFound}, []string{TagNew}, codes.Aborted, false},
+		"that cannot be read":    {kernel{unread: errors.New("no answer")}, []string{lvtag.New}, codes.Aborted, false},
+		"it cannot be activated": {kernel{unread: devicemapper.ErrNotFound}, []string{lvtag.New}, codes.Aborted, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, fake := newEngine(t)
@@ -229,7 +228,7 @@ func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
 			must(t, err)
 			e.kernel = &test.kernel
 			for range 2 {
-				_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+				_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
 				if wantCode(t, "again", err, test.code); errors.Is(err, ErrUnfinished) != test.unfinished {
 					t.Errorf("got %v", err)
 				}
@@ -247,19 +246,19 @@ func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
 func TestALeftoverOfThePoolDoesNotPreventSnapshots(t *testing.T) {
 	requests := map[string]func(e *Engine, name string) error{
 		"snapshot": func(e *Engine, name string) error {
-			_, err := e.CreateLVSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "thin",
-				SourceVolume: "source", AccessType: "ro"})
+			_, err := e.CreateLVSnapshot(t.Context(), NewSnapshot{Name: name, Class: "thin",
+				Source: "source", ReadOnly: true})
 			return err
 		},
 		"snapshot of a group": func(e *Engine, name string) error {
-			return e.PrepareSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "thin",
-				SourceVolume: "source", AccessType: "ro"})
+			return e.PrepareSnapshot(t.Context(), NewSnapshot{Name: name, Class: "thin",
+				Source: "source", ReadOnly: true})
 		},
 	}
 	for what, request := range requests {
 		t.Run(what, func(t *testing.T) {
 			e, fake := newEngine(t)
-			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "source", DeviceClass: "thin", SizeBytes: mib})
+			_, err := e.CreateLV(t.Context(), NewVolume{Name: "source", Class: "thin", Size: mib})
 			must(t, err)
 			e.lvm = &refusing{Fake: fake, err: lvm.ErrLeftover, times: 1}
 			must(t, request(e, "a"))
@@ -316,11 +315,11 @@ func TestASuspendedPoolIsResumedBeforeAChange(t *testing.T) {
 	changes := map[string]func() error{
 		"create": func() error { _, err := e.CreateLV(t.Context(), thinRequest()); return err },
 		"extend": func() error {
-			_, err := e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "new", DeviceClass: "thin", SizeBytes: 8 * mib})
+			_, err := e.ResizeLV(t.Context(), "thin", "new", 8*mib)
 			return err
 		},
 		"remove": func() error {
-			_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "new", DeviceClass: "thin"})
+			err := e.RemoveLV(t.Context(), "thin", "new")
 			return err
 		},
 	}

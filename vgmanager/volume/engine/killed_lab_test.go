@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const killedGroup = "killed"
@@ -46,24 +45,23 @@ func TestLabKilledInsideCommands(t *testing.T) {
 	requests := map[string]func(e *Engine, i int) (string, error){
 		"create": func(e *Engine, i int) (string, error) {
 			name := fmt.Sprint("volume", i)
-			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: killedGroup,
-				SizeBytes: 16 * mib, Tags: []string{TagNew}})
+			_, err := e.CreateLV(t.Context(), NewVolume{Name: name, Class: killedGroup,
+				Size: 16 * mib, Tags: []string{lvtag.New}})
 			return name, err
 		},
 		"snapshot": func(e *Engine, i int) (string, error) {
 			name := fmt.Sprint("copy", i)
-			_, err := e.CreateLVSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: name,
-				DeviceClass: killedGroup, SourceVolume: "source", AccessType: "rw"})
+			_, err := e.CreateLVSnapshot(t.Context(), NewSnapshot{Name: name,
+				Class: killedGroup, Source: "source"})
 			return name, err
 		},
 		"extend": func(e *Engine, i int) (string, error) {
-			_, err := e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "source", DeviceClass: killedGroup,
-				SizeBytes: int64(16+4*(i+1)) * mib})
+			_, err := e.ResizeLV(t.Context(), killedGroup, "source", int64(16+4*(i+1))*mib)
 			return "source", err
 		},
 	}
-	if _, err := b.engine(b.lvm).CreateLV(t.Context(), &proto.CreateLVRequest{Name: "source",
-		DeviceClass: killedGroup, SizeBytes: 16 * mib}); err != nil {
+	if _, err := b.engine(b.lvm).CreateLV(t.Context(), NewVolume{Name: "source",
+		Class: killedGroup, Size: 16 * mib}); err != nil {
 		t.Fatal(err)
 	}
 	rounds := 25
@@ -114,8 +112,8 @@ func (b *killedBench) run(runner host.Runner) *lvm.LVM {
 // fill creates a volume with data. No later volume may have this data.
 func (b *killedBench) fill() {
 	b.Helper()
-	_, err := b.engine(b.lvm).CreateLV(b.Context(), &proto.CreateLVRequest{Name: "filled", DeviceClass: killedGroup,
-		SizeBytes: 16 * mib})
+	_, err := b.engine(b.lvm).CreateLV(b.Context(), NewVolume{Name: "filled", Class: killedGroup,
+		Size: 16 * mib})
 	must(b.T, err)
 	b.fillDevice("/dev/"+killedGroup+"/filled", 16)
 }
@@ -131,8 +129,7 @@ func (b *killedBench) fillDevice(path string, count int) {
 
 func (b *killedBench) remove(name string) {
 	b.Helper()
-	if _, err := b.engine(b.lvm).RemoveLV(b.Context(), &proto.RemoveLVRequest{Name: name,
-		DeviceClass: killedGroup}); err != nil {
+	if err := b.engine(b.lvm).RemoveLV(b.Context(), killedGroup, name); err != nil {
 		b.Fatalf("remove %s: %v", name, err)
 	}
 }
@@ -152,7 +149,7 @@ func (b *killedBench) engine(l LVM) *Engine {
 	b.Helper()
 	e, err := New(l, b.kernel, "")
 	must(b.T, err)
-	must(b.T, e.setClasses([]DeviceClass{thinClass(killedGroup, 10)}))
+	setClasses(b.T, e, thinClass(killedGroup, 10))
 	return e
 }
 

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // bench creates volume groups of devices of any size on the first disk of the lab.
@@ -61,7 +61,7 @@ func (b *bench) group(t *testing.T, options []string, sizes ...int64) {
 		// LVM rejects --nosync for raid6, and without a level.
 		class.LVCreateOptions = options
 	}
-	must(t, b.engine.setClasses([]DeviceClass{class}))
+	setClasses(t, b.engine, class)
 }
 
 // end removes everything.
@@ -94,9 +94,9 @@ func (b *bench) see(t *testing.T) (*lvm.Report, *lvm.VG) {
 
 func (b *bench) told(t *testing.T) int64 {
 	t.Helper()
-	free, err := b.engine.GetFreeBytes(t.Context(), &proto.GetFreeBytesRequest{DeviceClass: "raid"})
+	free, err := b.engine.FreeBytes(t.Context(), "raid")
 	must(t, err)
-	return int64(free.FreeBytes)
+	return int64(free)
 }
 
 // seeApart checks that no two images of a volume share a device.
@@ -130,12 +130,12 @@ func (b *bench) createAll(t *testing.T) {
 		t.Fatal("there is no capacity")
 	}
 	_, err := b.engine.CreateLV(t.Context(),
-		&proto.CreateLVRequest{Name: "over", DeviceClass: "raid", SizeBytes: told + 1})
+		NewVolume{Name: "over", Class: "raid", Size: told + 1})
 	wantCode(t, "more than is told", err, codes.ResourceExhausted)
 	response, err := b.engine.CreateLV(t.Context(),
-		&proto.CreateLVRequest{Name: "all", DeviceClass: "raid", SizeBytes: told})
-	if err != nil || response.Volume.SizeBytes != told {
-		t.Fatalf("of the %d bytes that were told: got %v, %v", told, response.GetVolume(), err)
+		NewVolume{Name: "all", Class: "raid", Size: told})
+	if err != nil || sizeOf(response) != told {
+		t.Fatalf("of the %d bytes that were told: got %v, %v", told, response, err)
 	}
 }
 
@@ -212,7 +212,12 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 			"in place": func(*testing.T) {},
 			"its devices are closed": func(t *testing.T) {
 				_, vg := b.see(t)
-				holders := partsOf(vg, vg.LV("a")).holders
+				holders := map[string]bool{}
+				for _, part := range vg.Hidden {
+					for _, uuid := range part.PVs {
+						holders[uuid] = holders[uuid] || part.Parent == "a"
+					}
+				}
 				for _, pv := range vg.PVs {
 					if holders[pv.UUID] {
 						must(t, b.lvm.Apply(t.Context(), lvm.PVSetAllocatable{Device: pv.Name}))
@@ -224,25 +229,23 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 				b.group(t, options, 12, 11, 10, 10, 9, 8, 8, 8, 8, 8)
 				defer b.end(t)
 				ctx := t.Context()
-				_, err := b.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "raid",
-					SizeBytes: 16 * mib})
+				_, err := b.engine.CreateLV(ctx, NewVolume{Name: "a", Class: "raid",
+					Size: 16 * mib})
 				must(t, err)
 				prepare(t)
 				b.waitForSync(t)
 				_, vg := b.see(t)
 				lv := vg.LV("a")
-				g := imageGrowth(vg, lv, allDisks(vg))
-				if g.room == 0 {
+				g := view.Class{VG: vg}.PlaceGrowth(lv, view.AllDisks(vg))
+				if g.Room == 0 {
 					t.Fatalf("there is no room: %+v", vg.PVs)
 				}
-				_, err = b.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "raid",
-					SizeBytes: int64(lv.Size+g.room) + 1})
+				_, err = b.engine.ResizeLV(ctx, "raid", "a", int64(lv.Size+g.Room)+1)
 				wantCode(t, "more than is there", err, codes.ResourceExhausted)
 				for range 2 {
-					response, err := b.engine.ResizeLV(ctx,
-						&proto.ResizeLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: int64(lv.Size + g.room)})
-					if err != nil || response.SizeBytes != int64(lv.Size+g.room) {
-						t.Fatalf("from %d by %d on %v: got %v, %v", lv.Size, g.room, g.devices, response, err)
+					size, err := b.engine.ResizeLV(ctx, "raid", "a", int64(lv.Size+g.Room))
+					if err != nil || size != int64(lv.Size+g.Room) {
+						t.Fatalf("from %d by %d on %v: got %v, %v", lv.Size, g.Room, g.Devices, size, err)
 					}
 				}
 				b.seeApart(t, "a")
@@ -273,10 +276,10 @@ func TestLabNamespaceLimits(t *testing.T) {
 	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: "raid", Name: "pool", PercentFree: 50}))
 	limits := []deviceclass.NamespaceLimit{{Namespace: "shop", PerNodeBytes: 50 << 20}}
 	thick, thin := thickClass("thick"), thinClass("thin", 10)
-	for _, class := range []*DeviceClass{&thick, &thin} {
+	for _, class := range []*deviceclass.Class{&thick, &thin} {
 		class.VolumeGroup, class.NamespaceLimits = "raid", limits
 	}
-	must(t, b.engine.setClasses([]DeviceClass{thick, thin}))
+	setClasses(t, b.engine, thick, thin)
 	for _, class := range []string{"thick", "thin"} {
 		shop, other := tenant{b.engine, "shop", class}, tenant{b.engine, "other", class}
 		must(t, shop.create(t, class+"-a", 20))
@@ -285,7 +288,7 @@ func TestLabNamespaceLimits(t *testing.T) {
 			must(t, shop.copy(t, "copy", "thin-a", "ro", 0))
 			wantCode(t, "a clone", shop.copy(t, "clone", "thin-a", "rw", 20), codes.ResourceExhausted)
 			must(t, other.copy(t, "clone", "thin-a", "rw", 20))
-			_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "copy", DeviceClass: class})
+			err := b.engine.RemoveLV(t.Context(), class, "copy")
 			must(t, err)
 		}
 		wantCode(t, class+": a volume", shop.create(t, class+"-b", 32), codes.ResourceExhausted)
@@ -299,17 +302,4 @@ func TestLabNamespaceLimits(t *testing.T) {
 	}
 	inPool := []string{"thin-a", "thin-b", "clone"} // They are removed before their pool.
 	must(t, b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "raid", Names: inPool}))
-}
-
-func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
-	b := newBench(t)
-	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: "served", Devices: []string{b.disk}}))
-	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: "served", Name: "pool", PercentFree: 50}))
-	class := thinClass("served", 1)
-	must(t, b.engine.setClasses([]DeviceClass{class}))
-	must(t, b.engine.Check(t.Context()))
-	useAsTopoLVM(t, dial(t, b.engine), "served")
-	must(t, b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "served", Names: []string{"pool"}}))
-	must(t, b.lvm.Apply(t.Context(), lvm.VGRemove{VG: "served"}))
-	must(t, b.lvm.Apply(t.Context(), lvm.PVRemove{Device: b.disk}))
 }

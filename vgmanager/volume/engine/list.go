@@ -6,85 +6,84 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
-// GetLVList returns the volumes of a class. For a thin class these are the volumes of its thin pool, otherwise all
-// thick volumes of its volume group.
-func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest) (*proto.GetLVListResponse, error) {
-	var response *proto.GetLVListResponse
-	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) error {
-		response = &proto.GetLVListResponse{}
-		for i := range l.vg.LVs {
-			lv := &l.vg.LVs[i]
-			if !l.has(lv) {
+// Lister returns the volumes of a node, and the state of its device classes. It changes nothing.
+type Lister struct{ *node }
+
+// ListLVs returns the volumes of a class. For a thin class these are the volumes of its thin pool, otherwise all thick
+// volumes of its volume group.
+func (l *Lister) ListLVs(ctx context.Context, class string) ([]lvm.LV, error) {
+	var found []lvm.LV
+	err := l.withFreshRetry(ctx, class, func(v view.Class) error {
+		found = nil
+		for i := range v.VG.LVs {
+			lv := v.VG.LVs[i]
+			if !v.Has(&lv) {
 				continue
 			}
-			volume, err := e.complete(ctx, l, lv)
-			if err != nil {
+			if err := l.complete(ctx, v, &lv); err != nil {
 				return err
 			}
-			response.Volumes = append(response.Volumes, volume)
+			found = append(found, lv)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return response, nil
+	return found, nil
 }
 
-// complete returns a volume with its device number. If the last report does not have the number because the volume is
-// new, complete gets it from the kernel.
-func (e *Engine) complete(ctx context.Context, l classView, lv *lvm.LV) (*proto.LogicalVolume, error) {
-	volume := message(lv)
+// complete sets the device number of an active volume. If the last report does not have the number because the volume
+// is new, complete gets it from the kernel.
+func (l *Lister) complete(ctx context.Context, v view.Class, lv *lvm.LV) error {
 	if lv.Major != 0 || !lv.Attr.Active() {
-		return volume, nil
+		return nil
 	}
-	return volume, e.number(ctx, l, volume)
+	return l.number(ctx, v, lv)
 }
 
-// FindLV returns a volume of a class with all eight fields. An active volume has its device number. FindLV returns
-// NotFound if the volume does not exist.
-func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error) {
+// FindLV returns a volume of a class. An active volume has its device number. FindLV returns NotFound if the volume
+// does not exist.
+func (l *Lister) FindLV(ctx context.Context, class, name string) (*lvm.LV, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	var found *proto.LogicalVolume
-	err := e.withFreshRetry(ctx, class, func(l classView) error {
-		lv := l.volume(name)
-		if lv == nil || !l.has(lv) {
-			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s",
-				l.class.Name, name, l.vg.Name)
+	var found *lvm.LV
+	err := l.withFreshRetry(ctx, class, func(v view.Class) error {
+		lv := v.Volume(name)
+		if lv == nil || !v.Has(lv) {
+			return fault.New(fault.NotFound, "device class %s has no logical volume %s in volume group %s",
+				v.Config.Name, name, v.VG.Name)
 		}
-		var err error
-		found, err = e.complete(ctx, l, lv)
-		return err
+		volume := *lv
+		found = &volume
+		return l.complete(ctx, v, found)
 	})
 	return found, err
 }
 
 // UUID returns the UUID of a logical volume. It returns NotFound if the volume does not exist.
-func (e *Engine) UUID(ctx context.Context, class, name string) (uuid string, err error) {
-	err = e.upkeep(ctx, class, name, func(l classView) error {
-		uuid = l.volume(name).UUID
+func (l *Lister) UUID(ctx context.Context, class, name string) (uuid string, err error) {
+	err = l.onVolume(ctx, class, name, func(v view.Class) error {
+		uuid = v.Volume(name).UUID
 		return nil
 	})
 	return uuid, err
 }
 
 // Tagged returns the volumes of a class that have a tag, which may be none. The report can be as old as viewAge.
-func (e *Engine) Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error) {
-	var found []*proto.LogicalVolume
-	err := e.withFreshRetry(ctx, class, func(l classView) error {
+func (l *Lister) Tagged(ctx context.Context, class, tag string) ([]lvm.LV, error) {
+	var found []lvm.LV
+	err := l.withFreshRetry(ctx, class, func(v view.Class) error {
 		found = nil
-		for i := range l.vg.LVs {
-			if lv := &l.vg.LVs[i]; l.has(lv) && slices.Contains(lv.Tags, tag) {
-				found = append(found, message(lv))
+		for i := range v.VG.LVs {
+			if lv := &v.VG.LVs[i]; v.Has(lv) && slices.Contains(lv.Tags, tag) {
+				found = append(found, *lv)
 			}
 		}
 		return nil
@@ -94,23 +93,15 @@ func (e *Engine) Tagged(ctx context.Context, class, tag string) ([]*proto.Logica
 
 // TagsOf returns the tags of a volume by its volume group. The report can be as old as viewAge, and has every change of
 // this process.
-func (e *Engine) TagsOf(ctx context.Context, vg, name string) ([]string, error) {
-	report, err := e.view(ctx)
-	if err != nil {
-		return nil, statusOf(err)
-	}
-	group := report.VG(vg)
-	if group == nil || group.LV(name) == nil {
-		return nil, status.Errorf(codes.NotFound, "logical volume %s/%s not found", vg, name)
-	}
-	return slices.Clone(group.LV(name).Tags), nil
+func (l *Lister) TagsOf(ctx context.Context, vg, name string) ([]string, error) {
+	return l.tagsOf(ctx, vg, name)
 }
 
 // Exists returns true if any available volume group of the node has a volume with this name, in any class.
-func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
-	report, err := e.lvm.Report(ctx)
+func (l *Lister) Exists(ctx context.Context, name string) (bool, error) {
+	report, err := l.lvm.Report(ctx)
 	if err != nil {
-		return false, statusOf(err)
+		return false, fault.Of(err)
 	}
 	for i := range report.VGs {
 		if report.VGs[i].LV(name) != nil {
@@ -122,81 +113,72 @@ func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 
 // ClassOf returns the class of a volume. It reads a new report. It returns NotFound if no class has the volume, and
 // Unavailable if the volume group or pool of a class is not available, because that class may have the volume.
-func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
-	report, err := e.lvm.Report(ctx)
+func (l *Lister) ClassOf(ctx context.Context, name string) (string, error) {
+	report, err := l.lvm.Report(ctx)
 	if err != nil {
-		return "", statusOf(err)
+		return "", fault.Of(err)
 	}
-	set := e.classes.Load()
+	set := l.classes.Current()
 	var unknown error
-	for i := range set.classes {
-		class := &set.classes[i]
-		l, err := resolve(set, class, report)
+	for i := range set.Classes {
+		class := &set.Classes[i]
+		v, err := view.Of(set, class, report)
 		if err != nil {
 			unknown = err
 			continue
 		}
-		if lv := l.volume(name); lv != nil && l.has(lv) {
+		if lv := v.Volume(name); lv != nil && v.Has(lv) {
 			return class.Name, nil
 		}
 	}
 	if unknown != nil {
-		return "", status.Errorf(codes.Unavailable,
+		return "", fault.New(fault.Unavailable,
 			"the device class of logical volume %s is unknown: %v", name, unknown)
 	}
-	return "", status.Errorf(codes.NotFound, "no device class of this node has logical volume %s", name)
-}
-
-// Default returns the published default class.
-func (e *Engine) Default() (DeviceClass, bool) {
-	c, ok := e.classes.Load().find("")
-	if !ok {
-		return DeviceClass{}, false
-	}
-	return *c, true
+	return "", fault.New(fault.NotFound, "no device class of this node has logical volume %s", name)
 }
 
 // number sets the device number of a volume that was created since the last report. It gets the number from the
 // kernel.
-func (e *Engine) number(ctx context.Context, l classView, lv *proto.LogicalVolume) error {
-	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is unknown", l.vg.Name, lv.GetName())
-	if e.kernel == nil {
+func (l *Lister) number(ctx context.Context, v view.Class, lv *lvm.LV) error {
+	unknown := fault.New(fault.NotFound, "the device of logical volume %s/%s is unknown", v.VG.Name, lv.Name)
+	if l.kernel == nil {
 		return unknown
 	}
-	device, err := e.kernel.Volume(ctx, l.vg.Name, lv.GetName())
-	if err != nil || !strings.HasPrefix(device.UUID, "LVM-"+strings.ReplaceAll(l.vg.UUID, "-", "")) {
+	device, err := l.kernel.Volume(ctx, v.VG.Name, lv.Name)
+	if err != nil || !strings.HasPrefix(device.UUID, "LVM-"+strings.ReplaceAll(v.VG.UUID, "-", "")) {
 		return unknown
 	}
-	if _, err := fmt.Sscanf(device.Number, "%d:%d", &lv.DevMajor, &lv.DevMinor); err != nil {
+	if _, err := fmt.Sscanf(device.Number, "%d:%d", &lv.Major, &lv.Minor); err != nil {
 		return unknown
 	}
 	return nil
 }
 
-// has returns true if a volume belongs to the class.
-func (l classView) has(lv *lvm.LV) bool {
-	if !l.mayUse(lv) {
-		return false
+// FreeBytes returns the capacity of a class for new volumes, without the spare.
+func (l *Lister) FreeBytes(ctx context.Context, class string) (uint64, error) {
+	v, err := l.locate(ctx, class, l.view)
+	if err != nil {
+		return 0, err
 	}
-	if l.pool != nil {
-		return lv.PoolName == l.pool.Name
-	}
-	return !lv.Attr.IsThinPool() && !lv.Attr.IsThinVolume()
+	return v.Capacity(), nil
 }
 
-// GetFreeBytes returns the capacity of a class for new volumes, without the spare.
-func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest) (*proto.GetFreeBytesResponse, error) {
-	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
-	if err != nil {
+// SuspendedDevices returns the suspended devices that hold data of a volume, which may be none. The report includes
+// every change of this process. It returns NotFound if the volume does not exist.
+func (l *Lister) SuspendedDevices(ctx context.Context, class, name string) ([]string, error) {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return &proto.GetFreeBytesResponse{FreeBytes: l.capacity()}, nil
-}
-
-// message returns a volume as TopoLVM's message, with all eight fields.
-func message(lv *lvm.LV) *proto.LogicalVolume {
-	return &proto.LogicalVolume{
-		Name: lv.Name, SizeBytes: int64(lv.Size), DevMajor: lv.Major, DevMinor: lv.Minor,
-		Tags: lv.Tags, Path: lv.Path, Attr: string(lv.Attr),
-	}
+	var devices []string
+	err := l.withFreshRetry(ctx, class, func(v view.Class) error {
+		lv := v.Volume(name)
+		if lv == nil || !v.Has(lv) {
+			return fault.New(fault.NotFound, "device class %s has no logical volume %s in volume group %s",
+				v.Config.Name, name, v.VG.Name)
+		}
+		devices = v.SuspendedDevices()[name]
+		return nil
+	})
+	return devices, err
 }

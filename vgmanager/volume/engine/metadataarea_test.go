@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -17,17 +16,17 @@ func TestAFullMetadataAreaClosesTheClass(t *testing.T) {
 	ctx := t.Context()
 	for _, class := range []string{"thick", "thin"} {
 		for _, name := range []string{"a", "b"} {
-			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: name, DeviceClass: class, SizeBytes: 8 * mib})
+			_, err := e.CreateLV(ctx, NewVolume{Name: name, Class: class, Size: 8 * mib})
 			must(t, err)
 		}
 		fake.SetMetadataArea(class, lvm.MetadataArea{Size: 1044480, Free: 70000})
 		for range 2 {
-			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "c", DeviceClass: class, SizeBytes: 8 * mib})
+			_, err := e.CreateLV(ctx, NewVolume{Name: "c", Class: class, Size: 8 * mib})
 			wantCode(t, class+": creation", err, codes.ResourceExhausted)
 			if err == nil || !strings.Contains(err.Error(), "metadata area of volume group "+class) {
 				t.Errorf("%s: got %v", class, err)
 			}
-			_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: class, SizeBytes: 16 * mib})
+			_, err = e.ResizeLV(ctx, class, "a", 16*mib)
 			wantCode(t, class+": expansion", err, codes.ResourceExhausted)
 		}
 		states, err := e.States(ctx)
@@ -37,15 +36,15 @@ func TestAFullMetadataAreaClosesTheClass(t *testing.T) {
 				t.Errorf("%s: got %+v", class, s)
 			}
 		}
-		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "b", DeviceClass: class})
+		err = e.RemoveLV(ctx, class, "b")
 		must(t, err)
 		fake.SetMetadataArea(class, lvm.MetadataArea{Size: 1044480, Free: 80000})
-		_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "c", DeviceClass: class, SizeBytes: 8 * mib})
+		_, err = e.CreateLV(ctx, NewVolume{Name: "c", Class: class, Size: 8 * mib})
 		must(t, err)
 	}
 	fake.SetMetadataArea("thin", lvm.MetadataArea{Size: 1044480, Free: 70000})
-	_, err := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
-		AccessType: "ro"})
+	_, err := e.CreateLVSnapshot(ctx, NewSnapshot{Name: "s", Class: "thin", Source: "a",
+		ReadOnly: true})
 	wantCode(t, "snapshot", err, codes.ResourceExhausted)
 }
 
@@ -53,6 +52,6 @@ func TestAFullMetadataAreaClosesTheClass(t *testing.T) {
 func TestLVMRefusesAFullMetadataArea(t *testing.T) {
 	e, fake := newEngine(t)
 	fake.Fail("LVCreateThin", lvm.ErrMetadataFull)
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: "thin", Size: 8 * mib})
 	wantCode(t, "creation", err, codes.ResourceExhausted)
 }

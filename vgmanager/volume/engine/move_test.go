@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const moved = "vol"
@@ -54,38 +54,38 @@ func sizeIn(t *testing.T, fake *lvmtest.Fake, name string) int64 {
 func TestTheRoundsOfATarget(t *testing.T) {
 	e, fake := newTarget(t)
 	ctx := t.Context()
-	owner := []string{"lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", CopyingTag, SparseTag}
-	see := func(what string, want Round, tags ...string) {
+	owner := []string{"lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, lvtag.Sparse}
+	see := func(what string, want lvtag.Round, tags ...string) {
 		t.Helper()
 		seeTags(t, what, fake, moved, append(tags, owner...)...)
 		want.Sparse = true
-		if got, err := RoundOf(tagsOf(t, fake, "thin", moved)); err != nil || got != want {
+		if got, err := lvtag.RoundOf(tagsOf(t, fake, "thin", moved)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
 		}
 	}
 	for range 2 {
 		must(t, e.EnsureTarget(ctx, moveTarget(10*mib)))
-		see("created", Round{Source: "s1"}, "lvms.copy-of=s1")
+		see("created", lvtag.Round{Source: "s1"}, "lvms.copy-of=s1")
 	}
 	for range 2 {
 		must(t, e.CopiedInRound(ctx, "thin", moved, "t", 4*mib))
-		see("copied", Round{Source: "s1", Copied: 4 * mib}, "lvms.copy-of=s1", "lvms.copied=4194304")
+		see("copied", lvtag.Round{Source: "s1", Copied: 4 * mib}, "lvms.copy-of=s1", "lvms.copied=4194304")
 	}
 	must(t, e.CopiedInRound(ctx, "thin", moved, "t", 8*mib))
 	for range 2 {
-		must(t, e.CompleteRound(ctx, "thin", moved, "t", "s1", []string{TagNew, "lvms.uid=another"}))
-		see("complete", Round{Base: "s1"}, "lvms.base=s1", TagNew)
+		must(t, e.CompleteRound(ctx, "thin", moved, "t", "s1", []string{lvtag.New, "lvms.uid=another"}))
+		see("complete", lvtag.Round{Base: "s1"}, "lvms.base=s1", lvtag.New)
 	}
 	for range 2 {
 		must(t, e.EnsureTarget(ctx, moveTarget(20*mib)))
 		must(t, e.BeginRound(ctx, "thin", moved, "t", "s2"))
-		see("begun", Round{Source: "s2", Base: "s1"}, "lvms.base=s1", "lvms.copy-of=s2", TagNew)
+		see("begun", lvtag.Round{Source: "s2", Base: "s1"}, "lvms.base=s1", "lvms.copy-of=s2", lvtag.New)
 	}
 	if size := sizeIn(t, fake, moved); size != 20*mib {
 		t.Errorf("%d bytes", size)
 	}
 	must(t, e.CompleteRound(ctx, "thin", moved, "t", "s2", []string{"lvms.formatted=xfs", "lvms.encryption=luks2"}))
-	see("complete", Round{Base: "s2"}, "lvms.base=s2", "lvms.formatted=xfs", "lvms.encryption=luks2")
+	see("complete", lvtag.Round{Base: "s2"}, "lvms.base=s2", "lvms.formatted=xfs", "lvms.encryption=luks2")
 }
 
 // unzeroed are volume groups whose pools do not set new chunks to zero.
@@ -113,7 +113,7 @@ func TestATargetInAPoolThatDoesNotZero(t *testing.T) {
 	e, fake := newEngine(t)
 	e.lvm = unzeroed{fake}
 	must(t, e.EnsureTarget(t.Context(), moveTarget(10*mib)))
-	seeTags(t, "created", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", CopyingTag, "lvms.copy-of=s1")
+	seeTags(t, "created", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, "lvms.copy-of=s1")
 }
 
 // TestTheLogicalVolumeOfATargetIsAdoptedOnce in one command.
@@ -195,7 +195,7 @@ func TestATargetWhoseErasureHasBegunIsNotAdopted(t *testing.T) {
 	for range 2 {
 		must(t, e.AbandonTarget(ctx, "thin", moved, "t"))
 	}
-	if got := tagsOf(t, fake, "thin", moved); !slices.Contains(got, ErasedTagPrefix+"0") {
+	if got := tagsOf(t, fake, "thin", moved); !slices.Contains(got, lvtag.ErasedPrefix+"0") {
 		t.Errorf("tags %q", got)
 	}
 	_, err := e.Adopt(ctx, "thin", moved, "t", []string{"lvms.uid=v"})
@@ -218,13 +218,13 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	create(moved)
 	for _, move := range []string{"", "another"} {
 		if move != "" {
-			must(t, e.TagLV(ctx, "thin", moved, []string{FencedTagPrefix + move}, nil))
+			must(t, e.TagLV(ctx, "thin", moved, []string{lvtag.FencedPrefix + move}, nil))
 		}
 		_, err = e.Retire(ctx, r)
 		wantCode(t, "fenced for "+move, err, codes.FailedPrecondition)
 	}
-	must(t, e.TagLV(ctx, "thin", moved, []string{FencedTagPrefix + "m"}, []string{FencedTagPrefix + "another"}))
-	_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{DeviceClass: "thin", Name: moved, SizeBytes: 40 * mib})
+	must(t, e.TagLV(ctx, "thin", moved, []string{lvtag.FencedPrefix + "m"}, []string{lvtag.FencedPrefix + "another"}))
+	_, err = e.ResizeLV(ctx, "thin", moved, 40*mib)
 	wantCode(t, "expansion while it is fenced", err, codes.FailedPrecondition)
 	// An agent is killed after the first command.
 	fake.Fail("LVChangeTags", errLVM)
@@ -233,7 +233,7 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	}
 	fake.Fail("LVChangeTags", nil)
 	// Meanwhile, the volume comes back: the new logical volume with its name is not touched.
-	create(moved, FencedTagPrefix+"m")
+	create(moved, lvtag.FencedPrefix+"m")
 	for range 2 {
 		size, err := e.Retire(ctx, r)
 		if err != nil || size != 12*mib {
@@ -241,7 +241,7 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 		}
 		seeTags(t, "retired", fake, "k", append([]string{"lvms.formatted=xfs"}, r.Tags...)...)
 	}
-	seeTags(t, "another with the name", fake, moved, FencedTagPrefix+"m", "lvms.formatted=xfs", "lvms.pv=pvc-1",
+	seeTags(t, "another with the name", fake, moved, lvtag.FencedPrefix+"m", "lvms.formatted=xfs", "lvms.pv=pvc-1",
 		"lvms.uid=v")
 	if calls := fake.Calls()["LVRename"]; calls != 1 {
 		t.Errorf("%d renames", calls)
@@ -259,10 +259,10 @@ func TestARetiredVolumeIsAdopted(t *testing.T) {
 			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.pv=moved-m", "lvms.formatted=xfs")}))
 	}
 	tags := []string{"lvms.uid=v", "lvms.pv=pvc-1", "lvms.cluster=c"}
-	create("k", "lvms.uid=k", ErasedTagPrefix+"0")
+	create("k", "lvms.uid=k", lvtag.ErasedPrefix+"0")
 	_, err := e.Adopt(ctx, "thin", moved, "k", tags)
 	wantCode(t, "its removal has begun", err, codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thin", "k", nil, []string{ErasedTagPrefix + "0"}))
+	must(t, e.TagLV(ctx, "thin", "k", nil, []string{lvtag.ErasedPrefix + "0"}))
 	create(moved, "lvms.uid=x")
 	if _, err := e.Adopt(ctx, "thin", moved, "k", tags); !errors.Is(err, ErrNotTarget) {
 		t.Errorf("another with the name: %v", err)
@@ -305,7 +305,7 @@ func TestMovesWhenTheReadFails(t *testing.T) {
 			t.Errorf("%s was called", command)
 		}
 	}
-	seeTags(t, "after", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", CopyingTag, SparseTag,
+	seeTags(t, "after", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, lvtag.Sparse,
 		"lvms.copy-of=s1")
 }
 
@@ -313,17 +313,17 @@ func TestMovesWhenTheReadFails(t *testing.T) {
 func TestAVolumeThatIsFencedIsNotExtended(t *testing.T) {
 	e, _ := newEngine(t)
 	ctx := t.Context()
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thick", Size: 8 * mib})
 	must(t, err)
 	for fence, says := range map[string]string{"m": "by the VolumeMove with the UID m: it is extended there",
 		"clone-u": "to the LogicalVolume with the UID u, a clone of it: it is extended when that is complete"} {
-		must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + fence}, nil))
-		_, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{DeviceClass: "thick", Name: "a", SizeBytes: 40 * mib})
+		must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + fence}, nil))
+		_, err := e.ResizeLV(ctx, "thick", "a", 40*mib)
 		wantCode(t, fence, err, codes.FailedPrecondition)
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
-		must(t, e.TagLV(ctx, "thick", "a", nil, []string{FencedTagPrefix + fence}))
+		must(t, e.TagLV(ctx, "thick", "a", nil, []string{lvtag.FencedPrefix + fence}))
 	}
 }
 
@@ -331,7 +331,7 @@ func TestAVolumeThatIsFencedIsNotExtended(t *testing.T) {
 func TestAFencedDevice(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thick", Size: 8 * mib})
 	must(t, err)
 	get := func(what, name, move string, code codes.Code) {
 		t.Helper()
@@ -348,17 +348,17 @@ func TestAFencedDevice(t *testing.T) {
 	}
 	get("not fenced", "a", "m", codes.FailedPrecondition)
 	get("for no move", "a", "", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m"}, nil))
+	must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + "m"}, nil))
 	get("fenced", "a", "m", codes.OK)
 	get("another move", "a", "n", codes.FailedPrecondition)
 	get("a clone", "a", "clone-m", codes.FailedPrecondition)
 	get("another volume", "b", "m", codes.NotFound)
 	// Another program removes the tag.
-	must(t, fake.Apply(ctx, lvm.LVChangeTags{VG: "thick", Name: "a", Remove: []string{FencedTagPrefix + "m"}}))
+	must(t, fake.Apply(ctx, lvm.LVChangeTags{VG: "thick", Name: "a", Remove: []string{lvtag.FencedPrefix + "m"}}))
 	get("tag removed", "a", "m", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m", CopyingTag}, nil))
+	must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + "m", lvtag.Copying}, nil))
 	get("without its data", "a", "m", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", nil, []string{CopyingTag}))
+	must(t, e.TagLV(ctx, "thick", "a", nil, []string{lvtag.Copying}))
 	fake.Fail("Report", errLVM)
 	if _, err := e.FencedDevice(ctx, "thick", "a", "m"); err == nil || status.Code(err) == codes.NotFound {
 		t.Errorf("the read failed: %v", err)

@@ -3,13 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -25,7 +22,7 @@ func limit(t *testing.T, e *Engine, limits map[string]uint64) {
 	}
 	thick, thin := thickClass("thick"), thinClass("thin", 10)
 	thick.NamespaceLimits, thin.NamespaceLimits = list, list
-	must(t, e.setClasses([]DeviceClass{thick, thin}))
+	setClasses(t, e, thick, thin)
 }
 
 // tenant is a namespace that requests volumes of a class in MiB. Without a name, its volumes have no tag.
@@ -42,20 +39,19 @@ func (n tenant) tags() []string {
 }
 
 func (n tenant) create(t *testing.T, volume string, size int64) error {
-	_, err := n.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: volume, DeviceClass: n.class,
-		SizeBytes: size * mib, Tags: n.tags()})
+	_, err := n.engine.CreateLV(t.Context(), NewVolume{Name: volume, Class: n.class,
+		Size: size * mib, Tags: n.tags()})
 	return err
 }
 
 func (n tenant) copy(t *testing.T, volume, source, access string, size int64) error {
-	_, err := n.engine.CreateLVSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: volume,
-		DeviceClass: n.class, SourceVolume: source, AccessType: access, SizeBytes: size * mib, Tags: n.tags()})
+	_, err := n.engine.CreateLVSnapshot(t.Context(), NewSnapshot{Name: volume,
+		Class: n.class, Source: source, ReadOnly: access == "ro", Size: size * mib, Tags: n.tags()})
 	return err
 }
 
 func (n tenant) resize(t *testing.T, volume string, size int64) error {
-	_, err := n.engine.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: volume, DeviceClass: n.class,
-		SizeBytes: size * mib})
+	_, err := n.engine.ResizeLV(t.Context(), n.class, volume, size*mib)
 	return err
 }
 
@@ -94,7 +90,7 @@ func TestNamespaceLimits(t *testing.T) {
 		wantCode(t, "a namespace that has no limit now", other.create(t, "e", 40), codes.OK)
 		limit(t, e, map[string]uint64{"shop": 44})
 		wantCode(t, "an expansion within the larger limit", shop.resize(t, "a", 20), codes.OK)
-		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "b", DeviceClass: class})
+		err := e.RemoveLV(t.Context(), class, "b")
 		must(t, err)
 		wantCode(t, "after a removal", shop.create(t, "c", 24), codes.OK)
 	}
@@ -188,30 +184,4 @@ func TestVolumesThatComeTogetherStayWithinTheLimit(t *testing.T) {
 	if got := len(report.VG("thin").LVs) - 1; created != 5 || got != 5 {
 		t.Errorf("%d calls succeeded, %d volumes exist, want 5", created, got)
 	}
-}
-
-func TestNamespaceLimitsInTheFile(t *testing.T) {
-	class := thickClass("a")
-	class.NamespaceLimits = []deviceclass.NamespaceLimit{{Namespace: "shop", PerNodeBytes: 1 << 40}, {}}
-	path := filepath.Join(t.TempDir(), "lvmd.yaml")
-	mustWrite(t, path, Config{DeviceClasses: []DeviceClass{class}})
-	config, err := ReadConfig(path)
-	must(t, err)
-	if diff := cmp.Diff(class, config.DeviceClasses[0]); diff != "" {
-		t.Error(diff)
-	}
-	class.NamespaceLimits = append(class.NamespaceLimits, deviceclass.NamespaceLimit{Namespace: "shop"})
-	if err := validate([]DeviceClass{class}); err == nil || !strings.Contains(err.Error(),
-		`device-classes[0].namespace-limits[2].namespace: device class "a": has two limits for namespace "shop"`) {
-		t.Errorf("two limits for one namespace: got %v", err)
-	}
-	class.NamespaceLimits = nil
-	for i := range maxNamespaceLimits + 1 {
-		class.NamespaceLimits = append(class.NamespaceLimits, deviceclass.NamespaceLimit{Namespace: fmt.Sprint("n", i)})
-	}
-	if err := validate([]DeviceClass{class}); err == nil || !strings.Contains(err.Error(), "at most 32") {
-		t.Errorf("too many limits: got %v", err)
-	}
-	class.NamespaceLimits = class.NamespaceLimits[:maxNamespaceLimits]
-	must(t, validate([]DeviceClass{class}))
 }

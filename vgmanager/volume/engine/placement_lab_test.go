@@ -9,20 +9,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // placed creates the volume group "raid" for a class, on devices with the given numbers of extents, with some single
 // extents in use.
-func (b *bench) placed(t *testing.T, class DeviceClass, used int, random *rand.Rand, sizes ...int64) {
+func (b *bench) placed(t *testing.T, class deviceclass.Class, used int, random *rand.Rand, sizes ...int64) {
 	t.Helper()
 	b.group(t, nil, sizes...)
 	class.Name, class.VolumeGroup = "raid", "raid"
-	must(t, b.engine.setClasses([]DeviceClass{class}))
+	setClasses(t, b.engine, class)
 	for j := range used {
 		at := random.IntN(len(sizes))
 		extent := random.Int64N(sizes[at])
@@ -36,14 +36,14 @@ func (b *bench) placed(t *testing.T, class DeviceClass, used int, random *rand.R
 
 func (b *bench) create(t *testing.T, name string, size int64) error {
 	t.Helper()
-	_, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "raid", SizeBytes: size})
+	_, err := b.engine.CreateLV(t.Context(), NewVolume{Name: name, Class: "raid", Size: size})
 	return err
 }
 
 // placedClasses are the classes with a placement of thick volumes.
-func placedClasses() map[string]DeviceClass {
+func placedClasses() map[string]deviceclass.Class {
 	two, three := uint(2), uint(3)
-	return map[string]DeviceClass{
+	return map[string]deviceclass.Class{
 		"any":           {Allocation: deviceclass.AllocationAny, LVCreateOptions: []string{"--readahead=8192"}},
 		"single device": {Allocation: deviceclass.AllocationSingleDevice},
 		"two stripes":   {Allocation: deviceclass.AllocationAny, Stripe: &two, StripeSize: "64k"},
@@ -77,7 +77,7 @@ func TestFillingAGroupWithTheToldCapacitySucceeds(t *testing.T) {
 	}
 }
 
-func (b *bench) fill(t *testing.T, class *DeviceClass, random *rand.Rand) {
+func (b *bench) fill(t *testing.T, class *deviceclass.Class, random *rand.Rand) {
 	t.Helper()
 	for n := 0; ; n++ {
 		told := b.told(t)
@@ -115,16 +115,14 @@ func TestExtendingByTheToldCapacitySucceeds(t *testing.T) {
 			must(t, b.create(t, "b", 4*mib))
 			_, vg := b.see(t)
 			before := vg.LV("a")
-			view := classView{class: &class, vg: vg}
-			room := view.placeGrowth(before, allDisks(vg)).room
-			request := &proto.ResizeLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: int64(before.Size+room) + 1}
-			_, err := b.engine.ResizeLV(t.Context(), request)
+			room := view.Class{Config: &class, VG: vg}.PlaceGrowth(before, view.AllDisks(vg)).Room
+			most := int64(before.Size + room)
+			_, err := b.engine.ResizeLV(t.Context(), "raid", "a", most+1)
 			wantCode(t, "more than fits", err, codes.ResourceExhausted)
 			t.Log(err)
-			request.SizeBytes--
 			for range 2 {
-				response, err := b.engine.ResizeLV(t.Context(), request)
-				if err != nil || room == 0 || response.SizeBytes != request.SizeBytes {
+				response, err := b.engine.ResizeLV(t.Context(), "raid", "a", most)
+				if err != nil || room == 0 || response != most {
 					t.Fatalf("from %d by %d: got %v, %v", before.Size, room, response, err)
 				}
 			}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -15,85 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
-// viewOf returns a thick class of a volume group. options begin with an allocation, or are only options of lvcreate.
-func viewOf(vg *lvm.VG, options string) classView {
-	class := thickClass("vg")
-	class.LVCreateOptions = strings.Fields(options)
-	if len(class.LVCreateOptions) > 0 && !strings.HasPrefix(options, "-") {
-		class.Allocation = class.LVCreateOptions[0]
-		class.LVCreateOptions = class.LVCreateOptions[1:]
-	}
-	return classView{class: &class, set: &classSet{}, vg: vg}
-}
-
-func TestPlacementOfANewVolume(t *testing.T) {
-	tests := map[string]struct {
-		options string
-		pvs     []string
-		room    lvm.Bytes // extents
-		devices string
-	}{
-		"any": {"Any", []string{"10", "7 2", "5 closed", "5 missing", ""}, 19, ""},
-		"single device": {"SingleDevice", []string{"4", "7 2", "20 closed", "20 missing", "8"}, 9,
-			"/dev/1"},
-		"single device, all full":     {"SingleDevice", []string{"", ""}, 0, "/dev/0"},
-		"single device, none":         {"SingleDevice", []string{"9 closed"}, 0, ""},
-		"single device, no RAID":      {"SingleDevice --type raid1", []string{"10", "6"}, 5, "/dev/0 /dev/1"},
-		"stripes":                     {"--stripes 2", []string{"10", "10", "10", "10"}, 40, ""},
-		"stripes of unequal devices":  {"--stripes 2", []string{"10", "4", "9 closed"}, 8, ""},
-		"more stripes than devices":   {"--stripes 3", []string{"10", "4", "9 closed"}, 0, ""},
-		"an option without placement": {"SingleDevice --readahead=none", []string{"4", "9"}, 9, "/dev/1"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			l := viewOf(groupOf(t, tt.pvs...), tt.options)
-			layout, err := lvm.NewLayout(l.class.CreateOptions())
-			must(t, err)
-			p := l.placeNew(layout, 1, allDisks(l.vg))
-			if p.room>>22 != tt.room || strings.Join(p.devices, " ") != tt.devices {
-				t.Errorf("got %d extents on %v, want %d on %s", p.room>>22, p.devices, tt.room, tt.devices)
-			}
-			if got := l.freeSpace(); got != p.room && l.vg.MissingPVs == 0 {
-				t.Errorf("%d bytes are announced, and %d fit", got, p.room)
-			}
-		})
-	}
-}
-
-func TestPlacementOfAnExtension(t *testing.T) {
-	tests := map[string]struct {
-		options string
-		lv      lvm.LV
-		room    lvm.Bytes // extents
-		devices string
-	}{
-		"any":                             {"Any", lvm.LV{Stripes: 1, PVs: []string{"1"}}, 19, ""},
-		"a volume without redundancy yet": {"--type raid1", lvm.LV{Stripes: 1, PVs: []string{"1"}}, 19, ""},
-		"single device":                   {"SingleDevice", lvm.LV{Stripes: 1, PVs: []string{"1"}}, 5, "/dev/1"},
-		"its device is full":              {"SingleDevice", lvm.LV{Stripes: 1, PVs: []string{"3"}}, 0, "/dev/3"},
-		"its device is cordoned":          {"SingleDevice", lvm.LV{Stripes: 1, PVs: []string{"4"}}, 0, ""},
-		"on several devices already": {"SingleDevice", lvm.LV{Stripes: 1, PVs: []string{"1", "2"}}, 9,
-			"/dev/1 /dev/2"},
-		"locked by a move": {"SingleDevice", lvm.LV{Stripes: 1, Attr: "-wI-a-----"}, 19,
-			""},
-		"striped":                      {"--stripes 3", lvm.LV{Stripes: 2, SegType: "striped"}, 10, ""},
-		"striped, the class no longer": {"SingleDevice", lvm.LV{Stripes: 2, SegType: "striped"}, 10, ""},
-		"striped over too many":        {"Any", lvm.LV{Stripes: 4, SegType: "striped"}, 0, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			vg := groupOf(t, "10", "2 3", "4", "", "7 closed")
-			tt.lv.Name = "a"
-			p := viewOf(vg, tt.options).placeGrowth(&tt.lv, allDisks(vg))
-			if p.room>>22 != tt.room || strings.Join(p.devices, " ") != tt.devices {
-				t.Errorf("got %d extents on %v, want %d on %s", p.room>>22, p.devices, tt.room, tt.devices)
-			}
-		})
-	}
-}
-
 // newPlacedEngine returns an engine with the thick class "placed" on disks of these numbers of extents.
-func newPlacedEngine(t *testing.T, class DeviceClass, sizes ...int64) (*Engine, *lvmtest.Fake) {
+func newPlacedEngine(t *testing.T, class deviceclass.Class, sizes ...int64) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	fake := lvmtest.New()
 	var devices []string
@@ -116,25 +39,30 @@ func diskNames(t *testing.T, fake *lvmtest.Fake, name string) string {
 	report, err := fake.Report(t.Context())
 	must(t, err)
 	vg := report.VG("placed")
-	return devicesText(vg, vg.LV(name).PVs)
+	var names []string
+	for _, pv := range vg.PVs {
+		if slices.Contains(vg.LV(name).PVs, pv.UUID) {
+			names = append(names, pv.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func createExtents(t *testing.T, e *Engine, name string, extents int64, tags ...string) error {
 	t.Helper()
-	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "placed",
-		SizeBytes: extents * 4 * mib, Tags: tags})
+	_, err := e.CreateLV(t.Context(), NewVolume{Name: name, Class: "placed",
+		Size: extents * 4 * mib, Tags: tags})
 	return err
 }
 
 func resizeTo(t *testing.T, e *Engine, name string, extents int64) error {
 	t.Helper()
-	_, err := e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: name, DeviceClass: "placed",
-		SizeBytes: extents * 4 * mib})
+	_, err := e.ResizeLV(t.Context(), "placed", name, extents*4*mib)
 	return err
 }
 
 func TestAVolumeOnOneDeviceStaysThere(t *testing.T) {
-	e, fake := newPlacedEngine(t, DeviceClass{Allocation: deviceclass.AllocationSingleDevice}, 10, 20)
+	e, fake := newPlacedEngine(t, deviceclass.Class{Allocation: deviceclass.AllocationSingleDevice}, 10, 20)
 	for range 2 {
 		must(t, createExtents(t, e, "v1", 12))
 	}
@@ -163,9 +91,9 @@ func TestAVolumeOnOneDeviceStaysThere(t *testing.T) {
 
 func TestAnExtensionKeepsTheStripes(t *testing.T) {
 	two, three := uint(2), uint(3)
-	e, fake := newPlacedEngine(t, DeviceClass{Stripe: &two, StripeSize: "64k"}, 10, 10, 4)
+	e, fake := newPlacedEngine(t, deviceclass.Class{Stripe: &two, StripeSize: "64k"}, 10, 10, 4)
 	must(t, createExtents(t, e, "v1", 7)) // rounded up to 8
-	must(t, e.Publish(DeviceClass{Name: "placed", VolumeGroup: "placed", Stripe: &three}))
+	must(t, e.Publish(deviceclass.Class{Name: "placed", VolumeGroup: "placed", Stripe: &three}))
 	must(t, resizeTo(t, e, "v1", 19))
 	err := resizeTo(t, e, "v1", 40)
 	wantCode(t, "more than two devices have", err, codes.ResourceExhausted)
@@ -180,7 +108,7 @@ func TestAnExtensionKeepsTheStripes(t *testing.T) {
 }
 
 func TestAReadThatFailedPlacesNoVolume(t *testing.T) {
-	e, fake := newPlacedEngine(t, DeviceClass{Allocation: deviceclass.AllocationSingleDevice}, 10, 20)
+	e, fake := newPlacedEngine(t, deviceclass.Class{Allocation: deviceclass.AllocationSingleDevice}, 10, 20)
 	must(t, createExtents(t, e, "v1", 2))
 	fake.Fail("Report", errors.New("no answer"))
 	fake.Fail("Recent", errors.New("no answer"))
@@ -201,7 +129,7 @@ func TestWhatIsAnnouncedIsGranted(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	two, three := uint(2), uint(3)
 	for i := range 200 {
-		class := []DeviceClass{{Allocation: deviceclass.AllocationSingleDevice}, {}, {Stripe: &two},
+		class := []deviceclass.Class{{Allocation: deviceclass.AllocationSingleDevice}, {}, {Stripe: &two},
 			{Stripe: &three}}[i%4]
 		disks := 1 + random.IntN(5)
 		if class.Stripe != nil { // The fake uses one disk for a stripe; the test on real LVM has the other cases.

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
@@ -55,8 +55,8 @@ func newQueuedBench(t *testing.T, look bool) *queuedBench {
 }
 
 func (b *queuedBench) create(name string) error {
-	_, err := b.e.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: killedGroup,
-		SizeBytes: 8 * mib, Tags: []string{TagNew}})
+	_, err := b.e.CreateLV(b.Context(), NewVolume{Name: name, Class: killedGroup,
+		Size: 8 * mib, Tags: []string{lvtag.New}})
 	return err
 }
 
@@ -191,8 +191,7 @@ func TestLabMessagesThatWereNotSent(t *testing.T) {
 			must(b.T, b.lvm.Apply(b.Context(), lvm.LVExtend{VG: killedGroup, Name: "pool", Size: lvm.Bytes(800 * mib)}))
 		},
 		"extension of a volume": func(b *queuedBench) {
-			_, err := b.e.ResizeLV(b.Context(), &proto.ResizeLVRequest{Name: "other", DeviceClass: killedGroup,
-				SizeBytes: 16 * mib})
+			_, err := b.e.ResizeLV(b.Context(), killedGroup, "other", 16*mib)
 			must(b.T, err)
 		},
 	} {
@@ -210,7 +209,7 @@ func TestLabMessagesThatWereNotSent(t *testing.T) {
 				must(t, b.lvm.Apply(t.Context(), lvm.LVActivate{VG: killedGroup, Name: "later"}))
 				b.write("later")
 				for _, extra := range []string{"another", "copy", "full"} {
-					_, err := b.e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: extra, DeviceClass: killedGroup})
+					err := b.e.RemoveLV(t.Context(), killedGroup, extra)
 					if err != nil && status.Code(err) != codes.NotFound {
 						t.Fatal(err)
 					}
@@ -222,8 +221,8 @@ func TestLabMessagesThatWereNotSent(t *testing.T) {
 }
 
 func (b *queuedBench) snapshot(source, name string) error {
-	_, err := b.e.CreateLVSnapshot(b.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: killedGroup,
-		SourceVolume: source, AccessType: "ro"})
+	_, err := b.e.CreateLVSnapshot(b.Context(), NewSnapshot{Name: name, Class: killedGroup,
+		Source: source, ReadOnly: true})
 	return err
 }
 
@@ -241,7 +240,7 @@ func TestLabANewVolumeHasNoDataOfARemovedOne(t *testing.T) {
 	b.mustBeEmpty("new", 8*mib)
 
 	b.leave()
-	b.command("/usr/sbin/lvm", "lvcreate", "--name", "earlier", "--virtualsize", fmt.Sprint(8*mib, "b"), "--addtag", TagNew,
+	b.command("/usr/sbin/lvm", "lvcreate", "--name", "earlier", "--virtualsize", fmt.Sprint(8*mib, "b"), "--addtag", lvtag.New,
 		"--thinpool", killedGroup+"/pool")
 	if len(bytes.Trim(b.read("earlier"), "\x00")) == 0 {
 		t.Fatal("LVM does not use the thin device: this test shows nothing")
@@ -259,8 +258,8 @@ func TestLabANewVolumeHasNoDataOfARemovedOne(t *testing.T) {
 		t.Error("the snapshot differs from its source")
 	}
 	b.leave()
-	must(t, b.e.PrepareSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: "member", DeviceClass: killedGroup,
-		SourceVolume: "full", AccessType: "ro", Tags: []string{groupsnapshot.PendingTag}}))
+	must(t, b.e.PrepareSnapshot(t.Context(), NewSnapshot{Name: "member", Class: killedGroup,
+		Source: "full", ReadOnly: true, Tags: []string{groupsnapshot.PendingTag}}))
 	for _, name := range []string{"member", "copy", "new", "earlier", "full"} {
 		b.remove(name)
 	}

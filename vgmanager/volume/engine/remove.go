@@ -8,12 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // maxTogether is the maximum number of volumes to remove with one command. The command commits the metadata of the
@@ -64,42 +65,43 @@ func (r *removals) take(one *removal) []*removal {
 	return together
 }
 
+// Remover removes volumes. If their class requires that, it erases them first.
+type Remover struct {
+	*node
+	removals removals
+	// users describes what uses a device, or is nil (UsersWith).
+	users func(ctx context.Context, number string) string
+}
+
 // RemoveLV removes a volume. It returns NotFound if the volume does not exist, which callers treat as success.
 // Therefore it returns Unavailable if the volume group is not available, and FailedPrecondition if the class is not
 // known, because the volume may exist.
 //
 // Concurrent requests share a command.
-func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error) {
-	if err := checkName(in.GetName()); err != nil {
-		return nil, err
+func (r *Remover) RemoveLV(ctx context.Context, class, name string) error {
+	if err := checkName(name); err != nil {
+		return err
 	}
-	one := &removal{class: in.GetDeviceClass(), name: in.GetName(), answer: make(chan error, 1)}
-	e.removals.add(one)
-	leave, err := e.enter(ctx, one.class)
+	one := &removal{class: class, name: name, answer: make(chan error, 1)}
+	r.removals.add(one)
+	leave, err := r.enter(ctx, one.class)
 	if err != nil {
-		if e.removals.drop(one) {
-			return nil, err
+		if r.removals.drop(one) {
+			return err
 		}
-		return answered(<-one.answer)
+		return <-one.answer
 	}
 	// The previous turn may have processed this request too.
-	if together := e.removals.take(one); together != nil {
-		e.remove(ctx, together)
+	if together := r.removals.take(one); together != nil {
+		r.remove(ctx, together)
 	}
 	leave()
-	return answered(<-one.answer)
-}
-
-func answered(err error) (*proto.Empty, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &proto.Empty{}, nil
+	return <-one.answer
 }
 
 // remove removes volumes of one class and sets the result of each request. If one caller gives up, the other requests
 // still get their results.
-func (e *Engine) remove(ctx context.Context, together []*removal) {
+func (r *Remover) remove(ctx context.Context, together []*removal) {
 	ctx = context.WithoutCancel(ctx)
 	if len(together) > 1 {
 		names := make([]string, 0, len(together))
@@ -108,7 +110,9 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 				names = append(names, one.name)
 			}
 		}
-		err := e.attempt(ctx, together[0].class, e.view, func(l classView) error { return e.removeFrom(ctx, l, names) })
+		err := r.attempt(ctx, together[0].class, r.view, func(v view.Class) error {
+			return r.removeFrom(ctx, v, names)
+		})
 		if err == nil {
 			for _, one := range together {
 				one.answer <- nil
@@ -119,11 +123,11 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 			names, "cause", err.Error())
 	}
 	for _, one := range together {
-		err := e.withFreshRetry(ctx, one.class, func(l classView) error {
-			return e.removeFrom(ctx, l, []string{one.name})
+		err := r.withFreshRetry(ctx, one.class, func(v view.Class) error {
+			return r.removeFrom(ctx, v, []string{one.name})
 		})
-		if _, known := e.classes.Load().find(one.class); !known {
-			err = status.Errorf(codes.FailedPrecondition,
+		if _, known := r.classes.Current().Find(one.class); !known {
+			err = fault.New(fault.FailedPrecondition,
 				"device class %q is not set up on this node, so it is unknown whether logical volume %s exists",
 				one.class, one.name)
 		}
@@ -131,42 +135,42 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 	}
 }
 
-func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) error {
+func (r *Remover) removeFrom(ctx context.Context, v view.Class, names []string) error {
 	for _, name := range names {
-		if err := l.removable(name); err != nil {
+		if err := removable(v, name); err != nil {
 			return err
 		}
 	}
-	if err := l.poolActive(); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
+	if err := v.PoolActive(); err != nil {
+		return fault.New(fault.Unavailable, "%v", err)
 	}
-	if err := e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: names}); err != nil {
-		return statusOf(e.withUsers(ctx, l.vg.Name, names, err))
+	if err := r.lvm.Apply(ctx, lvm.LVRemove{VG: v.VG.Name, Names: names}); err != nil {
+		return fault.Of(r.withUsers(ctx, v.VG.Name, names, err))
 	}
-	log.FromContext(ctx).Info("removed logical volumes", "deviceClass", l.class.Name, "lvs", names)
-	e.watchers.notify()
+	log.FromContext(ctx).Info("removed logical volumes", "deviceClass", v.Config.Name, "lvs", names)
+	r.watchers.Changed()
 	return nil
 }
 
 // UsersWith sets the function that describes what uses a device, as the end of a sentence. number is MAJOR:MINOR.
-func (e *Engine) UsersWith(users func(ctx context.Context, number string) string) { e.users = users }
+func (r *Remover) UsersWith(users func(ctx context.Context, number string) string) { r.users = users }
 
-func (e *Engine) usersOf(ctx context.Context, number string) string {
-	if e.users == nil {
+func (r *Remover) usersOf(ctx context.Context, number string) string {
+	if r.users == nil {
 		return "device " + number
 	}
-	return e.users(ctx, number)
+	return r.users(ctx, number)
 }
 
 // withUsers adds what uses the first volume that is in use to LVM's error for it.
-func (e *Engine) withUsers(ctx context.Context, vg string, names []string, err error) error {
-	if !errors.Is(err, lvm.ErrInUse) || e.kernel == nil {
+func (r *Remover) withUsers(ctx context.Context, vg string, names []string, err error) error {
+	if !errors.Is(err, lvm.ErrInUse) || r.kernel == nil {
 		return err
 	}
 	for _, name := range names {
-		device, kernelErr := e.kernel.Volume(ctx, vg, name)
+		device, kernelErr := r.kernel.Volume(ctx, vg, name)
 		if kernelErr == nil && device.Open > 0 {
-			return fmt.Errorf("%w: %s", err, e.usersOf(ctx, device.Number))
+			return fmt.Errorf("%w: %s", err, r.usersOf(ctx, device.Number))
 		}
 	}
 	return err
@@ -175,25 +179,58 @@ func (e *Engine) withUsers(ctx context.Context, vg string, names []string, err e
 // removable returns an error if the class removes no volumes, and for volumes with which lvremove --yes removes other
 // volumes. It also returns an error for logical volumes of others in a
 // volume group of an administrator.
-func (l classView) removable(name string) error {
-	lv := l.vg.LV(name)
+func removable(v view.Class, name string) error {
+	lv := v.VG.LV(name)
 	if lv == nil {
-		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+		return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
 	}
-	if why := l.class.NoRemoval; why != "" {
-		return status.Errorf(codes.Unavailable, "logical volume %s/%s is not removed: %s", l.vg.Name, name, why)
+	if why := v.Config.NoRemoval; why != "" {
+		return fault.New(fault.Unavailable, "logical volume %s/%s is not removed: %s", v.VG.Name, name, why)
 	}
-	if !l.mayUse(lv) {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s was not created for a LogicalVolume, and "+
-			"an administrator created its volume group: it is not removed", l.vg.Name, name)
+	if !v.MayUse(lv) {
+		return fault.New(fault.FailedPrecondition, "logical volume %s/%s was not created for a LogicalVolume, and "+
+			"an administrator created its volume group: it is not removed", v.VG.Name, name)
 	}
 	if lv.Attr.IsThinPool() {
-		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume",
-			l.vg.Name, name)
+		return fault.New(fault.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume",
+			v.VG.Name, name)
 	}
-	if dependents := l.vg.Dependents(lv); len(dependents) > 0 {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is needed by %s, which would be lost",
-			l.vg.Name, name, strings.Join(dependents, ", "))
+	if dependents := v.VG.Dependents(lv); len(dependents) > 0 {
+		return fault.New(fault.FailedPrecondition, "logical volume %s/%s is needed by %s, which would be lost",
+			v.VG.Name, name, strings.Join(dependents, ", "))
 	}
 	return nil
+}
+
+// AbandonTarget records that the logical volume of a target is removed, if its class erases volumes: from then on,
+// Adopt refuses it. It returns NotFound or ErrNotTarget if there is nothing to remove.
+func (r *Remover) AbandonTarget(ctx context.Context, class, name, uid string) error {
+	return r.exclusively(ctx, class, name, func(v view.Class) error {
+		lv := v.Volume(name)
+		if lv == nil {
+			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+		}
+		if err := requireTarget(v, lv, uid); err != nil {
+			return err
+		}
+		if v.Config.Erase() == deviceclass.EraseNone || lvtag.Value(lv.Tags, lvtag.ErasedPrefix) != "" {
+			return nil
+		}
+		return r.retag(ctx, v, lv, name, []string{lvtag.ErasedPrefix + "0"}, func(string) bool { return false })
+	})
+}
+
+// RemoveTarget removes the logical volume of a target. It returns NotFound if it does not exist, and ErrNotTarget if
+// there is another one with its name, for example because it was adopted.
+func (r *Remover) RemoveTarget(ctx context.Context, class, name, uid string) error {
+	return r.exclusively(ctx, class, name, func(v view.Class) error {
+		lv := v.Volume(name)
+		if lv == nil {
+			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+		}
+		if err := requireTarget(v, lv, uid); err != nil {
+			return err
+		}
+		return r.removeFrom(ctx, v, []string{name})
+	})
 }

@@ -5,170 +5,177 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
-// CreateLVSnapshot creates a thin snapshot. It is read-only (access type "ro") for a CSI snapshot, or writable ("rw")
-// for a restore or a clone, which can be larger than its source. Size 0 selects the size of the source. A snapshot
-// counts with its full size against the capacity, like any volume, because every block of it can be overwritten.
+// Snapshotter creates snapshots, also those of groups. If a group fails, they are removed like other volumes.
+type Snapshotter struct {
+	*node
+	// holdUnformatted keeps the formatting of a volume from beginning, or is nil (HoldUnformattedWith).
+	holdUnformatted func(name, uuid string, tags []string) (release func(), err error)
+}
+
+// NewSnapshot describes a snapshot to create.
+type NewSnapshot struct {
+	// Class is the device class, "" for the default one. Source is the name of the volume.
+	Class, Name, Source string
+	// Size is in bytes, 0 for the size of the source.
+	Size int64
+	// ReadOnly is for a CSI snapshot; a restore or a clone is writable.
+	ReadOnly bool
+	Tags     []string
+}
+
+// IsReadOnly returns true for TopoLVM's access type "ro", that of a CSI snapshot, and false for "rw", that of a restore
+// or a clone.
+func IsReadOnly(accessType string) (bool, error) {
+	if accessType != "ro" && accessType != "rw" {
+		return false, fault.New(fault.InvalidArgument, `access type is %q, want "ro" or "rw"`, accessType)
+	}
+	return accessType == "ro", nil
+}
+
+// CreateLVSnapshot creates a thin snapshot, which can be larger than its source. It counts with its full size against
+// the capacity, like any volume, because every block of it can be overwritten.
 //
-// Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
-// InvalidArgument, AlreadyExists, and the codes of codeTable.
-func (e *Engine) CreateLVSnapshot(ctx context.Context,
-	in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error) {
+// Reasons: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
+// InvalidArgument, AlreadyExists, and those of fault.Of.
+func (s *Snapshotter) CreateLVSnapshot(ctx context.Context, in NewSnapshot) (*lvm.LV, error) {
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}
-	leave, err := e.enter(ctx, in.GetDeviceClass())
+	leave, err := s.enter(ctx, in.Class)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	var made *proto.LogicalVolume
-	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
-		made, err = e.snapshotIn(ctx, l, in)
+	var made *lvm.LV
+	err = s.withFreshRetry(ctx, in.Class, func(v view.Class) (err error) {
+		made, err = s.snapshotIn(ctx, v, in)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &proto.CreateLVSnapshotResponse{Snapshot: made}, nil
+	return made, nil
 }
 
-func (e *Engine) snapshotIn(ctx context.Context, l classView,
-	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
-	present, err := e.present(ctx, l, in.GetName())
+func (s *Snapshotter) snapshotIn(ctx context.Context, v view.Class, in NewSnapshot) (*lvm.LV, error) {
+	present, err := s.present(ctx, v, in.Name)
 	if err != nil {
 		return nil, err
 	}
 	if present != nil {
-		return e.existingSnapshot(ctx, l, present, in)
+		return s.existingSnapshot(ctx, v, present, in)
 	}
-	source, size, err := l.admitSnapshot(in)
+	source, size, err := admitSnapshot(v, in)
 	if err != nil {
 		return nil, err
 	}
-	release, err := e.hold(ctx, l, source)
+	release, err := s.hold(ctx, v, source)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := e.snapshot(ctx, l, in, source, size); err != nil {
-		return nil, statusOf(err)
+	if err := s.snapshot(ctx, v, in, source, size); err != nil {
+		return nil, fault.Of(err)
 	}
-	log.FromContext(ctx).Info("created a snapshot", "deviceClass", l.class.Name, "lv", in.GetName(), "source",
+	log.FromContext(ctx).Info("created a snapshot", "deviceClass", v.Config.Name, "lv", in.Name, "source",
 		source.Name, "size", int64(size))
-	e.watchers.notify()
-	return &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}, nil
+	s.watchers.Changed()
+	return &lvm.LV{Name: in.Name, Size: size}, nil
 }
 
 // admitSnapshot returns the source and the size of a new snapshot, or why it cannot be created.
-func (l classView) admitSnapshot(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
-	source, size, err := l.source(in)
+func admitSnapshot(v view.Class, in NewSnapshot) (*lvm.LV, lvm.Bytes, error) {
+	source, size, err := sourceOf(v, in)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := l.open(); err != nil {
+	if err := v.Open(); err != nil {
 		return nil, 0, err
 	}
-	if err := l.admitNamespace(in.GetTags(), size); err != nil {
+	if err := v.AdmitNamespace(in.Tags, size); err != nil {
 		return nil, 0, err
 	}
-	if err := l.refuseThinSpread(in.GetTags()); err != nil {
+	if err := v.RefuseThinSpread(in.Tags); err != nil {
 		return nil, 0, err
 	}
-	return source, size, l.admitThin(size)
+	return source, size, v.AdmitThin(size)
 }
 
-func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
-	if err := checkName(in.GetName()); err != nil {
+func checkSnapshotRequest(in NewSnapshot) error {
+	if err := checkName(in.Name); err != nil {
 		return err
 	}
-	if in.GetSizeBytes() < 0 {
-		return status.Errorf(codes.InvalidArgument, "invalid size of a snapshot: %d", in.GetSizeBytes())
-	}
-	if access := in.GetAccessType(); access != "ro" && access != "rw" {
-		return status.Errorf(codes.InvalidArgument, `access type is %q, want "ro" or "rw"`, access)
+	if in.Size < 0 {
+		return fault.New(fault.InvalidArgument, "invalid size of a snapshot: %d", in.Size)
 	}
 	return nil
 }
 
-// source returns the source volume of a snapshot and the requested size.
-func (l classView) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
-	if l.pool == nil {
-		return nil, 0, status.Errorf(codes.Unimplemented,
-			"device class %s is thick: only thin volumes support snapshots", l.class.Name)
+// sourceOf returns the source volume of a snapshot and the requested size.
+func sourceOf(v view.Class, in NewSnapshot) (*lvm.LV, lvm.Bytes, error) {
+	if v.Pool == nil {
+		return nil, 0, fault.New(fault.Unimplemented,
+			"device class %s is thick: only thin volumes support snapshots", v.Config.Name)
 	}
-	source := l.volume(in.GetSourceVolume())
+	source := v.Volume(in.Source)
 	if source == nil {
-		return nil, 0, status.Errorf(codes.NotFound, "source %s/%s not found", l.vg.Name, in.GetSourceVolume())
+		return nil, 0, fault.New(fault.NotFound, "source %s/%s not found", v.VG.Name, in.Source)
 	}
 	if isPending(source) {
-		return nil, 0, l.pendingError(source)
+		return nil, 0, pendingError(v, source)
 	}
-	if source.PoolName != l.pool.Name {
-		return nil, 0, status.Errorf(codes.Unimplemented, "source %s/%s is not in the thin pool %s", l.vg.Name,
-			source.Name, l.pool.Name)
+	if source.PoolName != v.Pool.Name {
+		return nil, 0, fault.New(fault.Unimplemented, "source %s/%s is not in the thin pool %s", v.VG.Name,
+			source.Name, v.Pool.Name)
 	}
-	if in.GetSizeBytes() == 0 {
+	if in.Size == 0 {
 		return source, source.Size, nil
 	}
-	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
+	size := lvm.Bytes(in.Size).RoundUp(v.VG.ExtentSize)
 	if size < source.Size {
-		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d",
-			in.GetSizeBytes(), source.Name, source.Size)
+		return nil, 0, fault.New(fault.OutOfRange, "%d bytes are requested, but the source %s has %d",
+			in.Size, source.Name, source.Size)
 	}
 	return source, size, nil
 }
 
 // existingSnapshot handles a request for a snapshot that exists. It extends the snapshot if an earlier process was
 // killed before it did. The source may no longer exist.
-func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm.LV,
-	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
-	if err := unlessCopying(l, present); err != nil {
+func (s *Snapshotter) existingSnapshot(ctx context.Context, v view.Class, present *lvm.LV,
+	in NewSnapshot) (*lvm.LV, error) {
+	if err := unlessCopying(v, present); err != nil {
 		return nil, err
 	}
-	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
-	ours := l.pool != nil && present.PoolName == l.pool.Name &&
-		(present.Origin == "" || present.Origin == in.GetSourceVolume())
+	size := lvm.Bytes(in.Size).RoundUp(v.VG.ExtentSize)
+	ours := v.Pool != nil && present.PoolName == v.Pool.Name &&
+		(present.Origin == "" || present.Origin == in.Source)
 	if !ours {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists with other properties",
-			l.vg.Name, present.Name)
+		return nil, fault.New(fault.AlreadyExists, "logical volume %s/%s already exists with other properties",
+			v.VG.Name, present.Name)
 	}
 	if present.Size >= size {
-		return message(present), e.reload(ctx, l, present)
+		return present, s.reload(ctx, v, present)
 	}
-	if err := l.admitNamespace(present.Tags, size-present.Size); err != nil {
+	if err := v.AdmitNamespace(present.Tags, size-present.Size); err != nil {
 		return nil, err
 	}
-	if _, err := l.admitGrowth(present, size-present.Size); err != nil {
+	if _, err := v.AdmitGrowth(present, size-present.Size); err != nil {
 		return nil, err
 	}
-	if err := e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: present.Name, Size: size}); err != nil {
-		return nil, statusOf(err)
+	if err := s.lvm.Apply(ctx, lvm.LVExtend{VG: v.VG.Name, Name: present.Name, Size: size}); err != nil {
+		return nil, fault.Of(err)
 	}
-	e.watchers.notify()
-	return &proto.LogicalVolume{Name: present.Name, SizeBytes: int64(size)}, nil
-}
-
-// formatTags is the prefix of FormattedTagPrefix and FormattingTagPrefix.
-const formatTags = "lvms.format"
-
-// isContentTag reports whether a tag says whether a volume has a file system, or is not used yet. These tags only
-// change from new to formatting, and then to formatted or used.
-func isContentTag(tag string) bool { return tag == TagNew || strings.HasPrefix(tag, formatTags) }
-
-// isCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingTagPrefix
-// does not: in earlier versions, it could be older than the data of the copy, which would be formatted.
-func isCopied(tag string) bool {
-	return isContentTag(tag) && !strings.HasPrefix(tag, FormattingTagPrefix)
+	s.watchers.Changed()
+	return &lvm.LV{Name: present.Name, Size: size}, nil
 }
 
 // inherited returns the tags of a snapshot. It includes the tags of the source that describe the content of the
@@ -176,7 +183,7 @@ func isCopied(tag string) bool {
 func inherited(tags []string, source *lvm.LV) []string {
 	tags = slices.Clone(tags)
 	for _, tag := range source.Tags {
-		if isCopied(tag) {
+		if lvtag.IsCopied(tag) {
 			tags = append(tags, tag)
 		}
 	}
@@ -186,30 +193,59 @@ func inherited(tags []string, source *lvm.LV) []string {
 // inheritedLater returns the tags of a snapshot that describe its content, some time after it got its data. The source
 // now has the same state as the data or a later one, so data is never taken for a volume that may be formatted. Without
 // the source, the snapshot loses the tag that permits formatting.
-func (l classView) inheritedLater(snapshot *lvm.LV) []string {
-	if source := l.volume(snapshot.Origin); source != nil {
+func inheritedLater(v view.Class, snapshot *lvm.LV) []string {
+	if source := v.Volume(snapshot.Origin); source != nil {
 		return inherited(nil, source)
 	}
-	return slices.DeleteFunc(inherited(nil, snapshot), func(tag string) bool { return tag == TagNew })
+	return slices.DeleteFunc(inherited(nil, snapshot), func(tag string) bool { return tag == lvtag.New })
 }
 
 // snapshot creates the snapshot and extends it. If the extension fails, it removes the snapshot, so that a retry
 // starts from the beginning.
-func (e *Engine) snapshot(ctx context.Context, l classView, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
+func (s *Snapshotter) snapshot(ctx context.Context, v view.Class, in NewSnapshot, source *lvm.LV,
 	to lvm.Bytes) error {
-	err := e.createSnapshot(ctx, l, lvm.LVCreateSnapshot{
-		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro",
-		Tags: inherited(in.GetTags(), source),
+	err := s.createSnapshot(ctx, v, lvm.LVCreateSnapshot{
+		VG: v.VG.Name, Source: source.Name, Name: in.Name, ReadOnly: in.ReadOnly,
+		Tags: inherited(in.Tags, source),
 	})
 	if err != nil || to == source.Size {
 		return err
 	}
-	err = e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: in.GetName(), Size: to})
+	err = s.lvm.Apply(ctx, lvm.LVExtend{VG: v.VG.Name, Name: in.Name, Size: to})
 	if err == nil {
 		return nil
 	}
-	if undo := e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{in.GetName()}}); undo != nil {
+	if undo := s.lvm.Apply(ctx, lvm.LVRemove{VG: v.VG.Name, Names: []string{in.Name}}); undo != nil {
 		return errors.Join(err, fmt.Errorf("the snapshot was not removed: %w", undo))
 	}
 	return err
+}
+
+// createSnapshot creates a snapshot. LVM refuses it if the pool has a thin device with its ID, which LVM does not know:
+// then createSnapshot removes this thin device, and tries again.
+func (s *Snapshotter) createSnapshot(ctx context.Context, v view.Class, o lvm.LVCreateSnapshot) error {
+	err := s.lvm.Apply(ctx, o)
+	if !errors.Is(err, lvm.ErrLeftover) {
+		return err
+	}
+	if failed := s.dropLeftover(ctx, v); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return s.lvm.Apply(ctx, o)
+}
+
+// leftoverName is the name of the volume of dropLeftover. No LogicalVolume has it.
+const leftoverName = "lvms-leftover"
+
+// dropLeftover removes the thin device that LVM does not know and whose ID the next new volume gets. It creates a
+// volume, for which LVM accepts the device, and removes it with its data.
+func (s *Snapshotter) dropLeftover(ctx context.Context, v view.Class) error {
+	log.FromContext(ctx).Info("removing a thin device that LVM does not know", "deviceClass", v.Config.Name, "lv",
+		leftoverName)
+	err := s.lvm.Apply(ctx, lvm.LVCreateThin{VG: v.VG.Name, Pool: v.Pool.Name, PoolZeroes: true,
+		Name: leftoverName, VirtualSize: v.VG.ExtentSize})
+	if err != nil && !errors.Is(err, lvm.ErrExists) { // It exists if this was interrupted before.
+		return err
+	}
+	return s.lvm.Apply(ctx, lvm.LVRemove{VG: v.VG.Name, Names: []string{leftoverName}})
 }

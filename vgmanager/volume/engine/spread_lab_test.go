@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -20,7 +19,7 @@ func TestLabSpreadOverDevices(t *testing.T) {
 	b := newBench(t)
 	two := uint(2)
 	raid1 := append(deviceclass.RAIDOptions("raid1", 1, 0, 0), "--nosync")
-	for name, class := range map[string]DeviceClass{
+	for name, class := range map[string]deviceclass.Class{
 		"any":           {},
 		"single device": {Allocation: deviceclass.AllocationSingleDevice},
 		"stripes":       {Stripe: &two, StripeSize: "64k"},
@@ -30,8 +29,8 @@ func TestLabSpreadOverDevices(t *testing.T) {
 			b.placed(t, class, 0, rand.New(rand.NewPCG(1, 1)), 20, 20, 16, 16)
 			defer b.end(t)
 			create := func(name, tag string) error {
-				_, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "raid",
-					SizeBytes: 4 * 4 * mib, Tags: []string{tag}})
+				_, err := b.engine.CreateLV(t.Context(), NewVolume{Name: name, Class: "raid",
+					Size: 4 * 4 * mib, Tags: []string{tag}})
 				return err
 			}
 			n := 0
@@ -46,12 +45,10 @@ func TestLabSpreadOverDevices(t *testing.T) {
 			}
 			for range 2 {
 				wantCode(t, "one more", create("more", requiredTag), codes.ResourceExhausted)
-				_, err := b.engine.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "v0", DeviceClass: "raid",
-					SizeBytes: 8 * 4 * mib})
+				_, err := b.engine.ResizeLV(t.Context(), "raid", "v0", 8*4*mib)
 				must(t, err)
 			}
-			_, err := b.engine.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "v0", DeviceClass: "raid",
-				SizeBytes: 42 * 4 * mib})
+			_, err := b.engine.ResizeLV(t.Context(), "raid", "v0", 42*4*mib)
 			wantCode(t, "onto the devices of others", err, codes.ResourceExhausted)
 			_, vg := b.see(t)
 			for _, pv := range vg.PVs {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -22,7 +21,7 @@ func TestVolumesOfAGroupAreOnDifferentDevices(t *testing.T) {
 	two := uint(2)
 	raid1 := deviceclass.RAIDOptions("raid1", 1, 0, 0)
 	tests := map[string]struct {
-		class  DeviceClass
+		class  deviceclass.Class
 		sizes  []int64
 		before []string // tags of volumes of two extents
 		tags   []string
@@ -30,41 +29,41 @@ func TestVolumesOfAGroupAreOnDifferentDevices(t *testing.T) {
 		code   codes.Code
 		want   string // its disks, or a part of the error
 	}{
-		"the first one": {DeviceClass{}, []int64{10, 10}, nil, []string{requiredTag}, 4, codes.OK, "/dev/a"},
-		"no group": {DeviceClass{}, []int64{10, 10}, []string{requiredTag}, []string{"x"}, 4, codes.OK,
+		"the first one": {deviceclass.Class{}, []int64{10, 10}, nil, []string{requiredTag}, 4, codes.OK, "/dev/a"},
+		"no group": {deviceclass.Class{}, []int64{10, 10}, []string{requiredTag}, []string{"x"}, 4, codes.OK,
 			"/dev/a"},
-		"apart": {DeviceClass{}, []int64{10, 10}, []string{requiredTag}, []string{requiredTag}, 4, codes.OK,
+		"apart": {deviceclass.Class{}, []int64{10, 10}, []string{requiredTag}, []string{requiredTag}, 4, codes.OK,
 			"/dev/b"},
-		"apart if preferred": {DeviceClass{}, []int64{10, 10}, []string{requiredTag}, []string{preferredTag}, 4,
+		"apart if preferred": {deviceclass.Class{}, []int64{10, 10}, []string{requiredTag}, []string{preferredTag}, 4,
 			codes.OK, "/dev/b"},
-		"from one of another policy": {DeviceClass{}, []int64{10, 10}, []string{preferredTag}, []string{requiredTag}, 4,
+		"from one of another policy": {deviceclass.Class{}, []int64{10, 10}, []string{preferredTag}, []string{requiredTag}, 4,
 			codes.OK, "/dev/b"},
-		"from one of another scope": {DeviceClass{}, []int64{10, 10}, []string{"lvms.spread=node:preferred:ns/db"},
+		"from one of another scope": {deviceclass.Class{}, []int64{10, 10}, []string{"lvms.spread=node:preferred:ns/db"},
 			[]string{requiredTag}, 4, codes.OK, "/dev/b"},
-		"another scope": {DeviceClass{}, []int64{10, 10}, []string{requiredTag},
+		"another scope": {deviceclass.Class{}, []int64{10, 10}, []string{requiredTag},
 			[]string{"lvms.spread=node:required:ns/db"}, 4, codes.OK, "/dev/a"},
-		"another group": {DeviceClass{}, []int64{10, 10}, []string{requiredTag},
+		"another group": {deviceclass.Class{}, []int64{10, 10}, []string{requiredTag},
 			[]string{"lvms.spread=device:required:other/db"}, 4, codes.OK, "/dev/a"},
-		"not apart, preferred": {DeviceClass{}, []int64{10, 3}, []string{requiredTag}, []string{preferredTag}, 4,
+		"not apart, preferred": {deviceclass.Class{}, []int64{10, 3}, []string{requiredTag}, []string{preferredTag}, 4,
 			codes.OK, "/dev/a"},
-		"not apart, required": {DeviceClass{}, []int64{10, 3}, []string{requiredTag}, []string{requiredTag}, 4,
+		"not apart, required": {deviceclass.Class{}, []int64{10, 3}, []string{requiredTag}, []string{requiredTag}, 4,
 			codes.ResourceExhausted, "spread group ns/db, which it must not share: /dev/a (before0)"},
-		"no device left": {DeviceClass{Allocation: deviceclass.AllocationSingleDevice}, []int64{10, 10},
+		"no device left": {deviceclass.Class{Allocation: deviceclass.AllocationSingleDevice}, []int64{10, 10},
 			[]string{requiredTag, requiredTag}, []string{requiredTag}, 4, codes.ResourceExhausted,
 			"/dev/a (before0), /dev/b (before1)"},
-		"neither apart nor together": {DeviceClass{}, []int64{10, 3}, []string{requiredTag}, []string{preferredTag}, 12,
+		"neither apart nor together": {deviceclass.Class{}, []int64{10, 3}, []string{requiredTag}, []string{preferredTag}, 12,
 			codes.ResourceExhausted, "only 46137344 are free in volume group placed"},
-		"a single device": {DeviceClass{Allocation: deviceclass.AllocationSingleDevice}, []int64{20, 10, 12},
+		"a single device": {deviceclass.Class{Allocation: deviceclass.AllocationSingleDevice}, []int64{20, 10, 12},
 			[]string{requiredTag}, []string{requiredTag}, 12, codes.OK, "/dev/c"},
-		"several devices": {DeviceClass{}, []int64{20, 10, 12}, []string{requiredTag}, []string{requiredTag}, 13,
+		"several devices": {deviceclass.Class{}, []int64{20, 10, 12}, []string{requiredTag}, []string{requiredTag}, 13,
 			codes.OK, "/dev/b, /dev/c"},
-		"stripes": {DeviceClass{Stripe: &two}, []int64{10, 10, 9, 8}, []string{requiredTag}, []string{requiredTag}, 12,
+		"stripes": {deviceclass.Class{Stripe: &two}, []int64{10, 10, 9, 8}, []string{requiredTag}, []string{requiredTag}, 12,
 			codes.OK, "/dev/c, /dev/d"},
-		"too few for stripes": {DeviceClass{Stripe: &two}, []int64{10, 10, 9}, []string{requiredTag},
+		"too few for stripes": {deviceclass.Class{Stripe: &two}, []int64{10, 10, 9}, []string{requiredTag},
 			[]string{requiredTag}, 2, codes.ResourceExhausted, "at the same time"},
-		"redundancy": {DeviceClass{LVCreateOptions: raid1}, []int64{10, 10, 9, 8}, []string{requiredTag},
+		"redundancy": {deviceclass.Class{LVCreateOptions: raid1}, []int64{10, 10, 9, 8}, []string{requiredTag},
 			[]string{requiredTag}, 4, codes.OK, "/dev/c, /dev/d"},
-		"too few for redundancy": {DeviceClass{LVCreateOptions: raid1}, []int64{10, 10, 9}, []string{requiredTag},
+		"too few for redundancy": {deviceclass.Class{LVCreateOptions: raid1}, []int64{10, 10, 9}, []string{requiredTag},
 			[]string{requiredTag}, 2, codes.ResourceExhausted, "/dev/a (before0), /dev/b (before0)"},
 	}
 	for name, tt := range tests {
@@ -113,7 +112,7 @@ func TestVolumesOfAGroupStayApartWhenTheyAreExtended(t *testing.T) {
 		"preferred, not enough space": {preferredTag, 19, codes.ResourceExhausted, "/dev/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, fake := newPlacedEngine(t, DeviceClass{}, 10, 10)
+			e, fake := newPlacedEngine(t, deviceclass.Class{}, 10, 10)
 			must(t, createExtents(t, e, "other", 2, preferredTag))
 			must(t, createExtents(t, e, "v", 4, tt.tag))
 			for range 2 {
@@ -128,7 +127,7 @@ func TestVolumesOfAGroupStayApartWhenTheyAreExtended(t *testing.T) {
 
 // TestAVolumeGrowsOnADeviceThatItAlreadyShares: an extension there brings no volumes together.
 func TestAVolumeGrowsOnADeviceThatItAlreadyShares(t *testing.T) {
-	e, fake := newPlacedEngine(t, DeviceClass{}, 10)
+	e, fake := newPlacedEngine(t, deviceclass.Class{}, 10)
 	must(t, createExtents(t, e, "first", 2, requiredTag))
 	must(t, createExtents(t, e, "second", 2, preferredTag))
 	must(t, resizeTo(t, e, "first", 4))
@@ -142,23 +141,23 @@ func TestAThinPoolKeepsNoVolumesApart(t *testing.T) {
 	for tag, code := range map[string]codes.Code{requiredTag: codes.InvalidArgument, preferredTag: codes.OK,
 		"lvms.spread=node:required:ns/db": codes.OK} {
 		name := fmt.Sprint("v", len(tag))
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "thin", SizeBytes: mib,
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: name, Class: "thin", Size: mib,
 			Tags: []string{tag}})
 		wantCode(t, tag, err, code)
 		if code != codes.OK && !strings.Contains(err.Error(), "thin pool thin/pool are on the same devices") {
 			t.Errorf("got %q", err)
 		}
 	}
-	create := &proto.CreateLVRequest{Name: "source", DeviceClass: "thin", SizeBytes: mib}
+	create := NewVolume{Name: "source", Class: "thin", Size: mib}
 	_, err := e.CreateLV(t.Context(), create)
 	must(t, err)
-	_, err = e.CreateLVSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin",
-		SourceVolume: "source", AccessType: "rw", Tags: []string{requiredTag}})
+	_, err = e.CreateLVSnapshot(t.Context(), NewSnapshot{Name: "s", Class: "thin",
+		Source: "source", Tags: []string{requiredTag}})
 	wantCode(t, "a clone", err, codes.InvalidArgument)
 }
 
 func TestAReadThatFailedBringsNoVolumesTogether(t *testing.T) {
-	e, fake := newPlacedEngine(t, DeviceClass{}, 10, 10)
+	e, fake := newPlacedEngine(t, deviceclass.Class{}, 10, 10)
 	must(t, createExtents(t, e, "other", 2, requiredTag))
 	fake.Fail("Report", errors.New("no answer"))
 	fake.Fail("Recent", errors.New("no answer"))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -43,7 +42,7 @@ func wantSuspended(t *testing.T, e *Engine, class, name string, want ...string) 
 func TestAVolumeOnASuspendedDeviceIsSuspended(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, class := range []string{"thick", "thin"} {
-		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 8 * mib})
+		_, err := e.CreateLV(t.Context(), NewVolume{Name: "a", Class: class, Size: 8 * mib})
 		must(t, err)
 	}
 	wantSuspended(t, e, "thick", "a")
@@ -73,7 +72,7 @@ func TestASuspendedThinPoolTakesNoNewVolume(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
 	create := func(name string) error {
-		_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 8 * mib})
+		_, err := e.CreateLV(ctx, NewVolume{Name: name, Class: "thin", Size: 8 * mib})
 		return err
 	}
 	capacity := func() uint64 {
@@ -92,10 +91,10 @@ func TestASuspendedThinPoolTakesNoNewVolume(t *testing.T) {
 	if got := capacity(); got != 0 || before == 0 {
 		t.Errorf("the capacity was %d and is %d", before, got)
 	}
-	_, err := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin",
-		SourceVolume: "a", SizeBytes: 8 * mib, AccessType: "ro"})
+	_, err := e.CreateLVSnapshot(ctx, NewSnapshot{Name: "s", Class: "thin",
+		Source: "a", Size: 8 * mib, ReadOnly: true})
 	must(t, err)
-	_, err = e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 16 * mib})
+	_, err = e.ResizeLV(ctx, "thin", "a", 16*mib)
 	must(t, err)
 	wantSuspended(t, e, "thin", "s", "/dev/b")
 	setSuspended(t, fake, "/dev/b", false)

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
@@ -27,7 +27,7 @@ func setTags(t *testing.T, e *Engine, fake *lvmtest.Fake, tags ...string) {
 }
 
 // snapshotRequest requests the snapshot "s" of the volume "a".
-func snapshotRequest() *proto.CreateLVSnapshotRequest { return pendingRequest(nil) }
+func snapshotRequest() NewSnapshot { return pendingRequest(nil) }
 
 // TestASnapshotHasTheTagsOfItsData: the file system of the source becomes complete after the pending snapshot was
 // created, and before it gets its data. With the tags of the beginning, the data would be formatted.
@@ -36,13 +36,13 @@ func TestASnapshotHasTheTagsOfItsData(t *testing.T) {
 		before, after, want []string
 		noSource            bool
 	}{
-		"formatted meanwhile": {before: []string{TagNew}, after: []string{"lvms.formatted=ext4"},
+		"formatted meanwhile": {before: []string{lvtag.New}, after: []string{"lvms.formatted=ext4"},
 			want: []string{"x", "lvms.formatted=ext4"}},
-		"used meanwhile":    {before: []string{TagNew}, want: []string{"x"}},
-		"still new":         {before: []string{TagNew}, after: []string{TagNew}, want: []string{"x", TagNew}},
+		"used meanwhile":    {before: []string{lvtag.New}, want: []string{"x"}},
+		"still new":         {before: []string{lvtag.New}, after: []string{lvtag.New}, want: []string{"x", lvtag.New}},
 		"formatted before":  {before: []string{"lvms.formatted=xfs"}, after: []string{"lvms.formatted=xfs"}, want: []string{"x", "lvms.formatted=xfs"}},
 		"not of its data":   {after: []string{"lvms.uid=1", "lvms.formatted=xfs"}, want: []string{"x", "lvms.formatted=xfs"}},
-		"new, no source":    {before: []string{TagNew}, noSource: true, want: []string{"x"}},
+		"new, no source":    {before: []string{lvtag.New}, noSource: true, want: []string{"x"}},
 		"in use, no source": {before: []string{"lvms.formatted=xfs"}, noSource: true, want: []string{"x", "lvms.formatted=xfs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestASnapshotOfAnOlderVersionCannotBeFormatted(t *testing.T) {
 	for _, noSource := range []bool{false, true} {
 		e, fake := newGroup(t)
 		must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
-		must(t, e.TagLV(t.Context(), "thin", "s", []string{"lvms.formatting=ext4", TagNew}, nil))
+		must(t, e.TagLV(t.Context(), "thin", "s", []string{"lvms.formatting=ext4", lvtag.New}, nil))
 		setTags(t, e, fake, "lvms.formatted=ext4")
 		want := []string{"lvms.formatted=ext4", "x"}
 		if noSource {
@@ -105,8 +105,10 @@ func TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted(t *testing.T) {
 		return nil, status.Errorf(codes.Aborted, "%s is held", name)
 	})
 	for range 2 {
-		_, err := e.CreateLVSnapshot(t.Context(), pendingRequest(func(r *proto.CreateLVSnapshotRequest) {
-			r.Name, r.SourceVolume, r.AccessType = "restored", "s", "rw"
+		_, err := e.CreateLVSnapshot(t.Context(), pendingRequest(func(r *NewSnapshot) {
+			r.Name = "restored"
+			r.Source = "s"
+			r.ReadOnly = false
 		}))
 		must(t, err)
 		if got := lvOf(t, fake, "restored").Tags; !slices.Equal(got, []string{"x"}) {
@@ -125,10 +127,10 @@ func TestAVolumeThatIsBeingFormattedHasNoSnapshot(t *testing.T) {
 		held int
 	}{
 		"a tag":                 {tags: []string{"lvms.formatting=ext4"}, code: codes.Aborted},
-		"a record":              {tags: []string{TagNew}, err: refused, code: codes.Aborted, held: 1},
+		"a record":              {tags: []string{lvtag.New}, err: refused, code: codes.Aborted, held: 1},
 		"a record of an old":    {err: refused, code: codes.Aborted, held: 1},
 		"not read":              {err: status.Error(codes.Unavailable, "EIO"), code: codes.Unavailable, held: 2},
-		"new":                   {tags: []string{TagNew}, held: 1},
+		"new":                   {tags: []string{lvtag.New}, held: 1},
 		"a block volume":        {held: 1},
 		"formatted":             {tags: []string{"lvms.formatted=ext4"}},
 		"both tags, so it ends": {tags: []string{"lvms.formatted=ext4", "lvms.formatting=ext4"}},
@@ -175,7 +177,7 @@ func TestAVolumeThatIsBeingFormattedHasNoSnapshot(t *testing.T) {
 // TestATagThatChangesBeforeTheVolumeIsHeld: the snapshot would have the tags of an earlier moment.
 func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 	e, fake := newGroup(t)
-	setTags(t, e, fake, TagNew)
+	setTags(t, e, fake, lvtag.New)
 	released := 0
 	change := func() { setTags(t, e, fake, "lvms.formatted=ext4") }
 	e.HoldUnformattedWith(func(string, string, []string) (func(), error) {
@@ -191,7 +193,7 @@ func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 		_, err = e.CreateLVSnapshot(t.Context(), snapshotRequest())
 		must(t, err)
 	}
-	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, "lvms.formatted=ext4") || slices.Contains(got, TagNew) {
+	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, "lvms.formatted=ext4") || slices.Contains(got, lvtag.New) {
 		t.Errorf("got the tags %q", got)
 	}
 }
@@ -200,7 +202,7 @@ func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 func TestASourceIsHeldWhileItsSnapshotIsCreated(t *testing.T) {
 	for _, failure := range []error{nil, lvm.ErrMissingPV} {
 		e, fake := newGroup(t)
-		setTags(t, e, fake, TagNew)
+		setTags(t, e, fake, lvtag.New)
 		fake.Fail("LVCreateSnapshot", failure)
 		held := 0
 		var before []int
@@ -244,9 +246,9 @@ func TestTheUUIDOfAVolume(t *testing.T) {
 // TestAPendingTagIsRemovedWithTheOthers: a snapshot is never usable with tags of an earlier moment.
 func TestAPendingTagIsRemovedWithTheOthers(t *testing.T) {
 	e, fake := newGroup(t)
-	setTags(t, e, fake, TagNew)
+	setTags(t, e, fake, lvtag.New)
 	must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
-	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, TagNew) || !slices.Contains(got, groupsnapshot.PendingTag) {
+	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, lvtag.New) || !slices.Contains(got, groupsnapshot.PendingTag) {
 		t.Errorf("got the tags %q", got)
 	}
 	changes := fake.Calls()["LVChangeTags"]

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // outdated is an LVM whose cached report is outdated.
@@ -50,20 +50,20 @@ func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 		if name == "nosuch" {
 			want = codes.NotFound
 		}
-		_, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 8 * mib})
+		_, err := e.ResizeLV(ctx, "thin", name, 8*mib)
 		wantCode(t, "resize "+name, err, want)
-		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", SourceVolume: name,
-			DeviceClass: "thin", AccessType: "rw"})
+		_, err = e.CreateLVSnapshot(ctx, NewSnapshot{Name: "s", Source: name,
+			Class: "thin"})
 		wantCode(t, "snapshot of "+name, err, codes.OK) // the second time it exists
 		_, err = e.FindLV(ctx, "thin", name)
 		wantCode(t, "find "+name, err, want)
-		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name, DeviceClass: "thin"})
+		err = e.RemoveLV(ctx, "thin", name)
 		wantCode(t, "remove "+name, err, want)
 	}
-	response, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4 * mib})
+	response, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: 4 * mib})
 	must(t, err)
-	again, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4 * mib})
-	if err != nil || again.GetVolume().GetSizeBytes() != response.GetVolume().GetSizeBytes() {
+	again, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: 4 * mib})
+	if err != nil || sizeOf(again) != sizeOf(response) {
 		t.Errorf("the second time: %v, %v", again, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			_, errs[i] = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: fmt.Sprint("v", i), DeviceClass: "thin"})
+			errs[i] = e.RemoveLV(ctx, "thin", fmt.Sprint("v", i))
 		})
 	}
 	for {
@@ -107,8 +107,8 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 		}
 		wantCode(t, fmt.Sprint("v", i), err, want)
 	}
-	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "thin"})
-	if err != nil || len(list.GetVolumes()) != 1 {
+	list, err := e.ListLVs(ctx, "thin")
+	if err != nil || len(list) != 1 {
 		t.Errorf("got %v, %v", list, err)
 	}
 
@@ -132,7 +132,7 @@ func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err = e.RemoveLV(short, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	err = e.RemoveLV(short, "thin", "a")
 	wantCode(t, "given up", err, codes.DeadlineExceeded)
 	leave()
 	if len(e.removals.waiting) != 0 || fake.Calls()["LVRemove"] != 0 {
@@ -211,7 +211,7 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 			ctx := t.Context()
 			e, _ := newEngine(t)
 			e.kernel = nil
-			classes := slices.Clone(e.classes.Load().classes)
+			classes := slices.Clone(e.Current().Classes)
 			for i := range classes {
 				if c := classes[i].ThinPoolConfig; c != nil {
 					marked := *c
@@ -219,15 +219,15 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 					classes[i].ThinPoolConfig = &marked
 				}
 			}
-			must(t, e.setClasses(classes))
-			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: mib})
+			setClasses(t, e, classes...)
+			_, err := e.CreateLV(ctx, NewVolume{Name: "before", Class: "thin", Size: mib})
 			must(t, err)
 			e.kernel = &tt.kernel
-			_, create := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+			_, create := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: mib})
 			_, snapshot := e.CreateLVSnapshot(ctx,
-				&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "before",
-					AccessType: "ro"})
-			_, grow := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: 40 * mib})
+				NewSnapshot{Name: "s", Class: "thin", Source: "before",
+					ReadOnly: true})
+			_, grow := e.ResizeLV(ctx, "thin", "before", 40*mib)
 			for what, err := range map[string]error{"create": create, "snapshot": snapshot, "grow": grow} {
 				want := codes.OK
 				if tt.says != "" {
@@ -238,23 +238,15 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 					t.Errorf("%s: %v does not say %q", what, err, tt.says)
 				}
 			}
-			free, err := e.GetFreeBytes(ctx, &proto.GetFreeBytesRequest{DeviceClass: "thin"})
-			if err != nil || (free.GetFreeBytes() == 0) != (tt.says != "") {
-				t.Errorf("capacity: %d, %v", free.GetFreeBytes(), err)
+			free, err := e.FreeBytes(ctx, "thin")
+			if err != nil || (free == 0) != (tt.says != "") {
+				t.Errorf("capacity: %d, %v", free, err)
 			}
 			// Existing volumes stay available and can be removed.
-			if _, err := e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "before", DeviceClass: "thin"}); err != nil {
+			if err := e.RemoveLV(ctx, "thin", "before"); err != nil {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestMetadataMark(t *testing.T) {
-	for size, want := range map[int64]float64{0: 95, 2 * mib: 75, 16 * mib: 75, 32 * mib: 87.5, 80 * mib: 95, gib: 95} {
-		if got := metadataMark(lvm.Bytes(size), deviceclass.DefaultHighWaterMark); got != want {
-			t.Errorf("%d MiB: got %g, want %g", size/mib, got, want)
-		}
 	}
 }
 
@@ -263,18 +255,18 @@ func TestMetadataMark(t *testing.T) {
 func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
-	request := func(class string, tags ...string) *proto.CreateLVRequest {
-		return &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: mib, Tags: tags}
+	request := func(class string, tags ...string) NewVolume {
+		return NewVolume{Name: "a", Class: class, Size: mib, Tags: tags}
 	}
 	for _, class := range []string{"thick", "thin"} {
-		_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", TagNew))
+		_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", lvtag.New))
 		must(t, err)
 	}
-	if _, err := e.CreateLV(ctx, request("thin", "lvms.uid=a", TagNew)); err != nil {
+	if _, err := e.CreateLV(ctx, request("thin", "lvms.uid=a", lvtag.New)); err != nil {
 		t.Errorf("a thin volume reads as zeroes from the beginning: %v", err)
 	}
 	for range 2 {
-		_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", TagNew))
+		_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", lvtag.New))
 		if wantCode(t, "again", err, codes.Aborted); !errors.Is(err, ErrUnfinished) {
 			t.Errorf("got %v", err)
 		}
@@ -285,13 +277,13 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	for range 2 {
 		must(t, e.Discard(ctx, "thick", "a"))
 	}
-	_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", TagNew))
+	_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", lvtag.New))
 	must(t, err)
 	if calls := fake.Calls(); calls["LVCreateThick"] != 2 || calls["LVRemove"] != 1 || calls["LVCreateThin"] != 1 {
 		t.Errorf("got %v", calls)
 	}
-	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{TagNew}))
-	_, err = e.CreateLV(ctx, request("thick", TagNew))
+	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{lvtag.New}))
+	_, err = e.CreateLV(ctx, request("thick", lvtag.New))
 	must(t, err)
 	wantCode(t, "a volume that is used", e.Discard(ctx, "thick", "a"), codes.FailedPrecondition)
 	wantCode(t, "no such class", e.Discard(ctx, "nosuch", "a"), codes.NotFound)
@@ -304,41 +296,38 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 func TestASnapshotThatHadNotGrownGrows(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib,
+	_, err := e.CreateLV(ctx, NewVolume{Name: "a", Class: "thin", Size: 8 * mib,
 		Tags: []string{"lvms.formatted=xfs", "lvms.pvc=x/y"}})
 	must(t, err)
 	must(t, fake.Apply(ctx, lvm.LVCreateSnapshot{VG: "thin", Source: "a", Name: "b"}))
 	for range 2 {
 		response, err := e.CreateLVSnapshot(ctx,
-			&proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw",
-				SizeBytes: 20 * mib})
-		if err != nil || response.GetSnapshot().GetSizeBytes() != 20*mib {
+			NewSnapshot{Name: "b", Class: "thin", Source: "a",
+				Size: 20 * mib})
+		if err != nil || sizeOf(response) != 20*mib {
 			t.Errorf("got %v, %v", response, err)
 		}
 	}
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "a", DeviceClass: "thin", SourceVolume: "b",
-		AccessType: "rw", SizeBytes: 20 * mib})
+	_, err = e.CreateLVSnapshot(ctx, NewSnapshot{Name: "a", Class: "thin", Source: "b", Size: 20 * mib})
 	must(t, err) // LVM does not know the origin of a copy after its source is removed
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "c",
-		AccessType: "rw", SizeBytes: 20 * mib})
+	_, err = e.CreateLVSnapshot(ctx, NewSnapshot{Name: "b", Class: "thin", Source: "c", Size: 20 * mib})
 	wantCode(t, "a copy of another volume", err, codes.AlreadyExists)
 
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "c", DeviceClass: "thin", SourceVolume: "a",
-		AccessType: "rw", Tags: []string{"lvms.pvc=x/z"}})
+	_, err = e.CreateLVSnapshot(ctx, NewSnapshot{Name: "c", Class: "thin", Source: "a", Tags: []string{"lvms.pvc=x/z"}})
 	must(t, err)
 	lv, err := e.FindLV(ctx, "thin", "c")
-	if err != nil || !slices.Contains(lv.GetTags(), "lvms.formatted=xfs") ||
-		slices.Contains(lv.GetTags(), "lvms.pvc=x/y") {
-		t.Errorf("got the tags %q, %v", lv.GetTags(), err)
+	if err != nil || !slices.Contains(lv.Tags, "lvms.formatted=xfs") ||
+		slices.Contains(lv.Tags, "lvms.pvc=x/y") {
+		t.Errorf("got the tags %q, %v", lv.Tags, err)
 	}
 }
 
 func TestElsewhereKeepsWhatAnotherNodeCannotHelp(t *testing.T) {
 	for err, want := range map[error]codes.Code{
-		statusOf(lvm.ErrBusy):                            codes.Unavailable,
-		statusOf(lvm.ErrExists):                          codes.AlreadyExists,
-		statusOf(context.DeadlineExceeded):               codes.DeadlineExceeded,
-		statusOf(lvm.ErrDuplicatePV):                     codes.ResourceExhausted,
+		fault.Of(lvm.ErrBusy):                            codes.Unavailable,
+		fault.Of(lvm.ErrExists):                          codes.AlreadyExists,
+		fault.Of(context.DeadlineExceeded):               codes.DeadlineExceeded,
+		fault.Of(lvm.ErrDuplicatePV):                     codes.ResourceExhausted,
 		status.Error(codes.Unavailable, "no such group"): codes.ResourceExhausted,
 	} {
 		if got := status.Code(asResourceExhausted(err)); got != want {

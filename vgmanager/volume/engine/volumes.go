@@ -4,39 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
-// volumeNamePattern matches the volume names that LVM accepts. A name cannot start with a dash, so that it cannot be
-// an option of a command.
-var volumeNamePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
+// Provisioner creates and extends volumes, and changes their tags.
+type Provisioner struct{ *node }
 
-func checkName(name string) error {
-	if !volumeNamePattern.MatchString(name) {
-		return status.Errorf(codes.InvalidArgument, "%q is not a valid name of a logical volume", name)
-	}
-	return nil
-}
-
-// checkRequest returns an error if the name or size is invalid.
-func checkRequest(name string, size int64) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if size <= 0 {
-		return status.Errorf(codes.InvalidArgument, "the size of a volume must be positive, not %d", size)
-	}
-	return nil
+// NewVolume describes a volume to create.
+type NewVolume struct {
+	// Class is the device class, "" for the default one. OptionClass replaces its lvcreate options, if it is not "".
+	Class, Name, OptionClass string
+	// Size is in bytes.
+	Size int64
+	Tags []string
 }
 
 // CreateLV creates a volume. If the class already has a volume with the name and the requested size, CreateLV returns
@@ -45,303 +34,368 @@ func checkRequest(name string, size int64) error {
 //
 // A tag with the Spread of the volume keeps it apart from the others of its group.
 //
-// Codes: ResourceExhausted (this node cannot provide the volume now, another node may: unknown class, not enough free
-// space, or none apart from its group, pool nearly full, missing device), InvalidArgument, AlreadyExists, and the codes
-// of codeTable.
-func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
-	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
+// Reasons: ResourceExhausted (this node cannot provide the volume now, another node may: unknown class, not enough free
+// space, or none apart from its group, pool nearly full, missing device), InvalidArgument, AlreadyExists, and those
+// of fault.Of.
+func (p *Provisioner) CreateLV(ctx context.Context, in NewVolume) (*lvm.LV, error) {
+	if err := checkRequest(in.Name, in.Size); err != nil {
 		return nil, err
 	}
-	leave, err := e.enter(ctx, in.GetDeviceClass())
+	leave, err := p.enter(ctx, in.Class)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	var response *proto.CreateLVResponse
-	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
-		response, err = e.createIn(ctx, l, in)
+	var made *lvm.LV
+	err = p.withFreshRetry(ctx, in.Class, func(v view.Class) (err error) {
+		made, err = p.createIn(ctx, v, in)
 		return err
 	})
 	if err != nil {
 		return nil, asResourceExhausted(err)
 	}
-	return response, nil
+	return made, nil
 }
 
-func (e *Engine) createIn(ctx context.Context, l classView,
-	in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
-	options, err := l.options(in.GetLvcreateOptionClass())
+// asResourceExhausted returns ResourceExhausted for errors that prevent a new volume on this node but may not on
+// another. The scheduler then selects a node again. If another command has locked the volume group, the reason does not
+// change, because the lock is temporary.
+func asResourceExhausted(err error) error {
+	if err == nil || errors.Is(err, lvm.ErrBusy) {
+		return err
+	}
+	switch fault.ReasonOf(err) {
+	case fault.NotFound, fault.FailedPrecondition, fault.Unavailable:
+		return fault.Wrap(fault.ResourceExhausted, err)
+	}
+	return err
+}
+
+func (p *Provisioner) createIn(ctx context.Context, v view.Class, in NewVolume) (*lvm.LV, error) {
+	options, err := v.CreateOptions(in.OptionClass)
 	if err != nil {
 		return nil, err
 	}
-	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
-	present, err := e.present(ctx, l, in.GetName())
+	size := lvm.Bytes(in.Size).RoundUp(v.VG.ExtentSize)
+	present, err := p.present(ctx, v, in.Name)
 	if err != nil {
 		return nil, err
 	}
 	if present != nil {
-		if err := unlessCopying(l, present); err != nil {
+		if err := unlessCopying(v, present); err != nil {
 			return nil, err
 		}
-		response, err := existing(l, present, size)
-		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
-		if err == nil && unused && !l.zeroed() {
-			return nil, &codedError{code: codes.Aborted,
-				err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, present.Name, ErrUnfinished)}
+		err := requireSame(v, present, size)
+		unused := slices.Contains(in.Tags, lvtag.New) && slices.Contains(present.Tags, lvtag.New)
+		if err == nil && unused && !v.Zeroes() {
+			return nil, fault.Wrap(fault.Aborted, fmt.Errorf("logical volume %s/%s: %w", v.VG.Name, present.Name,
+				ErrUnfinished))
 		}
 		if err == nil {
-			err = e.reload(ctx, l, present)
+			err = p.reload(ctx, v, present)
 		}
 		if err == nil && unused {
-			err = e.checkUnused(ctx, l, present)
+			err = p.checkUnused(ctx, v, present)
 		}
-		return response, err
+		return present, err
 	}
-	return e.createNew(ctx, l, in, size, options)
+	return p.createNew(ctx, v, in, size, options)
 }
 
 // createNew creates a volume that does not exist.
-func (e *Engine) createNew(ctx context.Context, l classView, in *proto.CreateLVRequest, size lvm.Bytes,
-	options []string) (*proto.CreateLVResponse, error) {
-	if err := l.admitNamespace(in.GetTags(), size); err != nil {
+func (p *Provisioner) createNew(ctx context.Context, v view.Class, in NewVolume, size lvm.Bytes,
+	options []string) (*lvm.LV, error) {
+	if err := v.AdmitNamespace(in.Tags, size); err != nil {
 		return nil, err
 	}
-	devices, err := l.admitNew(in, size, options)
+	devices, err := v.AdmitNew(in.Name, in.Tags, size, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.create(ctx, l, in, size, options, devices); err != nil {
-		return nil, statusOf(err)
+	if err := p.create(ctx, v, in, size, options, devices); err != nil {
+		return nil, fault.Of(err)
 	}
-	if err := e.checkEmpty(ctx, l, in.GetName()); err != nil {
+	if err := p.checkEmpty(ctx, v, in.Name); err != nil {
 		return nil, err
 	}
-	log.FromContext(ctx).Info("created a logical volume", "deviceClass", l.class.Name, "lv", in.GetName(),
+	log.FromContext(ctx).Info("created a logical volume", "deviceClass", v.Config.Name, "lv", in.Name,
 		"size", int64(size))
-	e.watchers.notify()
+	p.watchers.Changed()
 	if len(options) > 0 {
-		return e.created(ctx, l, in.GetName())
+		return p.created(ctx, v, in.Name)
 	}
-	return &proto.CreateLVResponse{Volume: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
+	return &lvm.LV{Name: in.Name, Size: size}, nil
 }
-
-// TagNew marks a volume from its creation until its first use. Discard can remove a volume with this tag, so that it
-// is recreated. A request for a volume with this tag removes the tag (TagLV).
-const TagNew = "lvms.new"
 
 // ErrUnfinished is returned for a volume that was never used and may not have been wiped, because the process or the
 // node may have stopped during the command that created it. The volume may contain data of a removed volume. A caller
 // that has not yet reported the volume calls Discard.
 var ErrUnfinished = errors.New("an earlier attempt to create it may have been interrupted")
 
-// Discard removes a volume that has TagNew, so that it can be recreated. It returns FailedPrecondition if the volume
+// Discard removes a volume that has lvtag.New, so that it can be recreated. It returns FailedPrecondition if the volume
 // does not have the tag. If the volume does not exist, it is not an error. It reads a new report first.
-func (e *Engine) Discard(ctx context.Context, class, name string) error {
-	leave, err := e.enter(ctx, class)
+func (p *Provisioner) Discard(ctx context.Context, class, name string) error {
+	leave, err := p.enter(ctx, class)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	l, err := e.locate(ctx, class, e.lvm.Report)
+	v, err := p.locate(ctx, class, p.lvm.Report)
 	if err != nil {
 		return err
 	}
-	lv := l.volume(name)
+	lv := v.Volume(name)
 	if lv == nil {
 		return nil
 	}
-	if !slices.Contains(lv.Tags, TagNew) {
-		return status.Errorf(codes.FailedPrecondition,
-			"logical volume %s/%s may have been used, so it is not recreated", l.vg.Name, name)
+	if !slices.Contains(lv.Tags, lvtag.New) {
+		return fault.New(fault.FailedPrecondition,
+			"logical volume %s/%s may have been used, so it is not recreated", v.VG.Name, name)
 	}
 	log.FromContext(ctx).Info("recreating a logical volume that was never used and may have data of a removed one",
-		"deviceClass", l.class.Name, "lv", name)
-	return statusOf(e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{name}}))
+		"deviceClass", v.Config.Name, "lv", name)
+	return fault.Of(p.lvm.Apply(ctx, lvm.LVRemove{VG: v.VG.Name, Names: []string{name}}))
 }
 
-// zeroed returns true if new volumes read as zeroes.
-func (l classView) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
-
-func (e *Engine) create(ctx context.Context, l classView, in *proto.CreateLVRequest, size lvm.Bytes,
+func (p *Provisioner) create(ctx context.Context, v view.Class, in NewVolume, size lvm.Bytes,
 	options, devices []string) error {
-	if l.pool == nil {
-		return e.lvm.Apply(ctx, lvm.LVCreateThick{
-			VG: l.vg.Name, Name: in.GetName(), Size: size, Tags: in.GetTags(), Options: options, Devices: devices,
+	if v.Pool == nil {
+		return p.lvm.Apply(ctx, lvm.LVCreateThick{
+			VG: v.VG.Name, Name: in.Name, Size: size, Tags: in.Tags, Options: options, Devices: devices,
 		})
 	}
-	return e.lvm.Apply(ctx, lvm.LVCreateThin{
-		VG: l.vg.Name, Pool: l.pool.Name, PoolZeroes: l.pool.Zeroes, Name: in.GetName(), VirtualSize: size,
-		Tags: in.GetTags(), Options: options,
+	return p.lvm.Apply(ctx, lvm.LVCreateThin{
+		VG: v.VG.Name, Pool: v.Pool.Name, PoolZeroes: v.Pool.Zeroes, Name: in.Name, VirtualSize: size,
+		Tags: in.Tags, Options: options,
 	})
 }
 
 // created reads the size of a new volume that was created with options, because stripes and RAID round it up further.
-func (e *Engine) created(ctx context.Context, l classView, name string) (*proto.CreateLVResponse, error) {
-	report, err := e.view(ctx)
+func (p *Provisioner) created(ctx context.Context, v view.Class, name string) (*lvm.LV, error) {
+	report, err := p.view(ctx)
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, fault.Of(err)
 	}
-	if now, err := resolve(l.set, l.class, report); err == nil {
-		if lv := now.volume(name); lv != nil {
-			return &proto.CreateLVResponse{Volume: message(lv)}, nil
+	if now, err := view.Of(v.Set, v.Config, report); err == nil {
+		if lv := now.Volume(name); lv != nil {
+			return lv, nil
 		}
 	}
-	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended, but no longer exists",
-		l.vg.Name, name)
+	return nil, fault.New(fault.Internal, "logical volume %s/%s was created or extended, but no longer exists",
+		v.VG.Name, name)
 }
 
 // unlessCopying returns an error if a volume does not have all data of its source yet: it is not the one of a request.
-func unlessCopying(l classView, lv *lvm.LV) error {
-	if !IsCopying(lv.Tags) {
+func unlessCopying(v view.Class, lv *lvm.LV) error {
+	if !lvtag.IsCopying(lv.Tags) {
 		return nil
 	}
-	return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s does not have all data of its source yet",
-		l.vg.Name, lv.Name)
+	return fault.New(fault.FailedPrecondition, "logical volume %s/%s does not have all data of its source yet",
+		v.VG.Name, lv.Name)
 }
 
-// existing handles a request for a volume that exists.
-func existing(l classView, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, error) {
+// requireSame returns AlreadyExists if a volume is not the one of a request.
+func requireSame(v view.Class, lv *lvm.LV, size lvm.Bytes) error {
 	pool := ""
-	if l.pool != nil {
-		pool = l.pool.Name
+	if v.Pool != nil {
+		pool = v.Pool.Name
 	}
 	if lv.Attr.IsThinPool() || lv.PoolName != pool || lv.Size < size {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists with other properties",
-			l.vg.Name, lv.Name)
+		return fault.New(fault.AlreadyExists, "logical volume %s/%s already exists with other properties",
+			v.VG.Name, lv.Name)
 	}
-	return &proto.CreateLVResponse{Volume: message(lv)}, nil
+	return nil
 }
 
-// options returns the lvcreate options of the option class if name is set, otherwise those of the device class.
-func (l classView) options(name string) ([]string, error) {
-	if name == "" {
-		return l.class.CreateOptions(), nil
+// ResizeLV extends a volume to a size in bytes. If the volume has the requested size or more, it does not change. It
+// returns the actual size.
+func (p *Provisioner) ResizeLV(ctx context.Context, class, name string, size int64) (actual int64, err error) {
+	if err := checkRequest(name, size); err != nil {
+		return 0, err
 	}
-	options, ok := l.set.options[name]
-	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "lvcreate option class %q does not exist on this node", name)
-	}
-	return options, nil
-}
-
-// admit returns ResourceExhausted if the size does not fit, so that the provisioner selects another node. where says
-// where the room is.
-func (l classView) admit(size, room lvm.Bytes, where string) error {
-	if size <= room {
-		return nil
-	}
-	return status.Errorf(codes.ResourceExhausted, "device class %s: %d bytes are requested, but only %d are free %s",
-		l.class.Name, size, room, where)
-}
-
-// admitThin returns ResourceExhausted if the thin volumes of the class cannot have more bytes.
-func (l classView) admitThin(more lvm.Bytes) error {
-	return l.admit(more, l.freeSpace(), "in volume group "+l.vg.Name)
-}
-
-// admitNew returns an error if a new volume does not fit, and otherwise the devices to pass to LVM.
-func (l classView) admitNew(in *proto.CreateLVRequest, size lvm.Bytes, options []string) ([]string, error) {
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	if err := l.suspendedPool(); err != nil {
-		return nil, err
-	}
-	if err := l.refuseThinSpread(in.GetTags()); err != nil {
-		return nil, err
-	}
-	if l.pool != nil {
-		return nil, l.admitThin(size)
-	}
-	layout, err := lvm.NewLayout(options)
+	leave, err := p.enter(ctx, class)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "device class %s: %v", l.class.Name, err)
-	}
-	image := imageExtents(layout, size, l.vg.ExtentSize)
-	whole := lvm.Bytes(image*int64(layout.Data)) * l.vg.ExtentSize
-	return l.admitApart(deviceclass.SpreadOf(in.GetTags()), in.GetName(), whole,
-		func(on diskSet) placement { return l.placeNew(layout, image, on) })
-}
-
-// admitGrowth returns an error if a volume cannot be extended by more, and otherwise the devices to pass to LVM.
-func (l classView) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	if l.pool != nil {
-		return nil, l.admitThin(more)
-	}
-	return l.admitApart(deviceclass.SpreadOf(lv.Tags), lv.Name, more,
-		func(on diskSet) placement { return l.placeGrowth(lv, on) })
-}
-
-// ResizeLV extends a volume. If the volume has the requested size or more, it does not change. The response has the
-// actual size.
-func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error) {
-	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
-		return nil, err
-	}
-	leave, err := e.enter(ctx, in.GetDeviceClass())
-	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer leave()
-	var actual int64
-	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
-		actual, err = e.resizeIn(ctx, l, in)
+	err = p.withFreshRetry(ctx, class, func(v view.Class) (err error) {
+		actual, err = p.resizeIn(ctx, v, name, size)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return &proto.ResizeLVResponse{SizeBytes: actual}, nil
+	return actual, nil
 }
 
 // refuseFenced returns FailedPrecondition if a volume cannot be extended because it is fenced.
-func (l classView) refuseFenced(lv *lvm.LV) error {
-	fence := FencedBy(lv.Tags)
+func refuseFenced(v view.Class, lv *lvm.LV) error {
+	fence := lvtag.FencedBy(lv.Tags)
 	if fence == "" {
 		return nil
 	}
-	if clone, is := strings.CutPrefix(fence, CloneFence); is {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is copied to "+
+	if clone, is := strings.CutPrefix(fence, lvtag.CloneFence); is {
+		return fault.New(fault.FailedPrecondition, "logical volume %s/%s is not extended while it is copied to "+
 			"the LogicalVolume with the UID %s, a clone of it: it is extended when that is complete, or after the "+
-			"clone's claim is deleted", l.vg.Name, lv.Name, clone)
+			"clone's claim is deleted", v.VG.Name, lv.Name, clone)
 	}
-	return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is moved to another "+
+	return fault.New(fault.FailedPrecondition, "logical volume %s/%s is not extended while it is moved to another "+
 		"node by the VolumeMove with the UID %s: it is extended there, or here after the VolumeMove is deleted",
-		l.vg.Name, lv.Name, fence)
+		v.VG.Name, lv.Name, fence)
 }
 
-func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRequest) (int64, error) {
-	lv := l.volume(in.GetName())
+func (p *Provisioner) resizeIn(ctx context.Context, v view.Class, name string, bytes int64) (int64, error) {
+	lv := v.Volume(name)
 	if lv == nil {
-		return 0, status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, in.GetName())
+		return 0, fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
 	}
-	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
+	size := lvm.Bytes(bytes).RoundUp(v.VG.ExtentSize)
 	if size <= lv.Size {
-		return int64(lv.Size), e.reload(ctx, l, lv)
+		return int64(lv.Size), p.reload(ctx, v, lv)
 	}
-	if err := l.refuseFenced(lv); err != nil {
+	if err := refuseFenced(v, lv); err != nil {
 		return 0, err
 	}
-	if err := l.admitNamespace(lv.Tags, size-lv.Size); err != nil {
+	if err := v.AdmitNamespace(lv.Tags, size-lv.Size); err != nil {
 		return 0, err
 	}
-	devices, err := l.admitGrowth(lv, size-lv.Size)
+	devices, err := v.AdmitGrowth(lv, size-lv.Size)
 	if err != nil {
 		return 0, err
 	}
-	if err := e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: lv.Name, Size: size,
+	if err := p.lvm.Apply(ctx, lvm.LVExtend{VG: v.VG.Name, Name: lv.Name, Size: size,
 		Devices: devices}); err != nil {
-		return 0, statusOf(err)
+		return 0, fault.Of(err)
 	}
-	log.FromContext(ctx).Info("extended a logical volume", "deviceClass", l.class.Name, "lv", lv.Name,
+	log.FromContext(ctx).Info("extended a logical volume", "deviceClass", v.Config.Name, "lv", lv.Name,
 		"size", int64(size))
-	e.watchers.notify()
+	p.watchers.Changed()
 	if lv.IsRAID() || lv.SegType == "striped" {
-		grown, err := e.created(ctx, l, lv.Name)
-		return grown.GetVolume().GetSizeBytes(), err
+		grown, err := p.created(ctx, v, lv.Name)
+		if err != nil {
+			return 0, err
+		}
+		return int64(grown.Size), nil
 	}
 	return int64(size), nil
+}
+
+// CopyTarget describes the logical volume to which a volume is copied.
+type CopyTarget struct {
+	Class, Name, OptionClass string
+	// UID is the UID of its object.
+	UID string
+	// Size is in bytes. The logical volume can have more.
+	Size int64
+	// Tags and Source are for a new one: the tags that identify its object, and the source of the first round.
+	Tags   []string
+	Source string
+}
+
+// EnsureTarget creates the logical volume of a target, or extends it. It returns ErrNotTarget (FailedPrecondition) if
+// there is another one with its name. The other errors are those of CreateLV and ResizeLV.
+func (p *Provisioner) EnsureTarget(ctx context.Context, t CopyTarget) error {
+	if err := checkRequest(t.Name, t.Size); err != nil {
+		return err
+	}
+	leave, err := p.enter(ctx, t.Class)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return p.withFreshRetry(ctx, t.Class, func(v view.Class) error { return p.ensureTargetIn(ctx, v, t) })
+}
+
+func (p *Provisioner) ensureTargetIn(ctx context.Context, v view.Class, t CopyTarget) error {
+	present, err := p.present(ctx, v, t.Name)
+	if err != nil {
+		return err
+	}
+	if present != nil {
+		if err := requireTarget(v, present, t.UID); err != nil {
+			return err
+		}
+		_, err := p.resizeIn(ctx, v, t.Name, t.Size)
+		return err
+	}
+	options, err := v.CreateOptions(t.OptionClass)
+	if err != nil {
+		return err
+	}
+	tags := append(slices.Clone(t.Tags), lvtag.Copying, lvtag.CopyOfPrefix+t.Source)
+	if v.Zeroes() {
+		tags = append(tags, lvtag.Sparse)
+	}
+	_, err = p.createNew(ctx, v, NewVolume{Name: t.Name, Class: t.Class, Tags: tags},
+		lvm.Bytes(t.Size).RoundUp(v.VG.ExtentSize), options)
+	return err
+}
+
+// ActivateLV activates a volume, for example if LVM did not activate its volume group at boot.
+func (p *Provisioner) ActivateLV(ctx context.Context, class, name string) error {
+	return p.onVolume(ctx, class, name, func(v view.Class) error {
+		if err := v.PoolActive(); err != nil {
+			return fault.New(fault.Unavailable, "%v", err)
+		}
+		return fault.Of(p.lvm.Apply(ctx, lvm.LVActivate{VG: v.VG.Name, Name: name}))
+	})
+}
+
+// TagLV adds and removes tags of a volume in one commit of LVM's metadata.
+func (p *Provisioner) TagLV(ctx context.Context, class, name string, add, remove []string) error {
+	return p.onVolume(ctx, class, name, func(v view.Class) error {
+		return fault.Of(p.lvm.Apply(ctx, lvm.LVChangeTags{VG: v.VG.Name, Name: name, Add: add, Remove: remove}))
+	})
+}
+
+// checkEmpty removes a new volume in a pool that zeroes new blocks, and returns Aborted, if the volume already has
+// blocks: they are those of a thin device that LVM does not know, whose ID it has reused. The volume was created by
+// this request, so nobody has used it. It is also removed if that cannot be read.
+func (p *Provisioner) checkEmpty(ctx context.Context, v view.Class, name string) error {
+	if p.kernel == nil || !v.Zeroes() {
+		return nil
+	}
+	err := p.withoutBlocks(ctx, v, name)
+	if err == nil {
+		return nil
+	}
+	log.FromContext(ctx).Info("removing a new logical volume that may have data of a removed one", "deviceClass",
+		v.Config.Name, "lv", name, "cause", err.Error())
+	err = errors.Join(err, p.lvm.Apply(ctx, lvm.LVRemove{VG: v.VG.Name, Names: []string{name}}))
+	return fault.New(fault.Aborted, "%v", err)
+}
+
+// errHasData is the error of a new volume with data.
+var errHasData = errors.New("already has data of a removed volume")
+
+// withoutBlocks returns an error unless a new thin volume has no blocks in its pool.
+func (p *Provisioner) withoutBlocks(ctx context.Context, v view.Class, name string) error {
+	mapped, err := p.kernel.MappedSectors(ctx, v.VG.Name, name)
+	if err != nil || mapped == 0 {
+		return err
+	}
+	return fmt.Errorf("the new logical volume %s/%s %w in thin pool %s, %d bytes: it is created again", v.VG.Name, name,
+		errHasData, v.Pool.Name, mapped*512)
+}
+
+// checkUnused is checkEmpty for a volume with lvtag.New that an earlier request has created. It removes nothing: it
+// returns ErrUnfinished. It activates the volume if the command that created it was interrupted before it did.
+func (p *Provisioner) checkUnused(ctx context.Context, v view.Class, lv *lvm.LV) error {
+	if p.kernel == nil || !v.Zeroes() {
+		return nil
+	}
+	err := p.withoutBlocks(ctx, v, lv.Name)
+	if errors.Is(err, devicemapper.ErrNotFound) {
+		if err := p.lvm.Apply(ctx, lvm.LVActivate{VG: v.VG.Name, Name: lv.Name}); err != nil {
+			return fault.Of(err)
+		}
+		err = p.withoutBlocks(ctx, v, lv.Name)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, errHasData):
+		return fault.New(fault.Aborted, "%v", err)
+	}
+	return fault.Wrap(fault.Aborted, errors.Join(err, ErrUnfinished))
 }

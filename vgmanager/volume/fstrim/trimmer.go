@@ -211,7 +211,8 @@ func (s classState) next(scheduled, above, started bool, now time.Time) classSta
 }
 
 // volumes returns the volumes that can be trimmed.
-func (t *Trimmer) volumes(ctx context.Context, classes map[string]class, states []engine.VolumeState) ([]volume, error) {
+func (t *Trimmer) volumes(ctx context.Context, classes map[string]class,
+	states []engine.VolumeState) ([]volume, error) {
 	var devices []string
 	for i := range states {
 		if _, wanted := classes[states[i].Class]; wanted && canTrim(&states[i]) {

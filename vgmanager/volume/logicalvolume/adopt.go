@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // maxAdopted is the maximum number of volumes to tag in one audit. Each one requires a command.
@@ -37,7 +38,7 @@ func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objec
 	for _, v := range volumes {
 		owner := owners[v.Name]
 		// The logical volume of a target of a move gets the tags of the volume when all its data is there.
-		if owner == nil || engine.IsCopying(v.Tags) ||
+		if owner == nil || lvtag.IsCopying(v.Tags) ||
 			slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
 				slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
 			continue

@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // auditor returns an Auditor for the engine of a world, with a clock.
@@ -622,7 +623,7 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, engine.TagNew) {
+	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, lvtag.New) {
 		t.Error("a volume that may be in use was called new")
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const (
@@ -70,8 +70,8 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	}
 	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
 	switch {
-	case err == nil && !engine.IsCopying(found.GetTags()):
-		return r.created(ctx, lv, found.GetSizeBytes())
+	case err == nil && !lvtag.IsCopying(found.Tags):
+		return r.created(ctx, lv, int64(found.Size))
 	case err != nil && status.Code(err) != codes.NotFound:
 		return r.createFailed(ctx, lv, err)
 	}
@@ -86,7 +86,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
-	return r.created(ctx, lv, found.GetSizeBytes())
+	return r.created(ctx, lv, int64(found.Size))
 }
 
 // copyProgressed writes how far a copy is, if that has changed: for the operator to the annotation that the target of a

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // fakeCopier records a copy as begun, and then returns what a test sets. By default, the volume is copied at once.
@@ -274,8 +274,8 @@ func TestACloneWhoseSourceCouldChange(t *testing.T) {
 					t.Errorf("status %+v", got)
 				}
 				found, err := w.agent().Volumes.FindLV(t.Context(), "thick", "uid-b-2")
-				if w.must(err); !engine.IsCopying(found.GetTags()) {
-					t.Errorf("the copy can be used: %v", found.GetTags())
+				if w.must(err); !lvtag.IsCopying(found.Tags) {
+					t.Errorf("the copy can be used: %v", found.Tags)
 				}
 			}
 		})
@@ -318,8 +318,8 @@ func TestACloneWhoseSourceIsGone(t *testing.T) {
 		w.must(w.api.Update(t.Context(), lv))
 		if fence != "" {
 			// The agent was killed before it wrote the status.
-			_, err := w.agent().Volumes.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "uid-b-1", DeviceClass: "thick",
-				SizeBytes: 16 << 20, Tags: []string{"lvms.pv=b", "lvms.uid=uid-b-1"}})
+			_, err := w.agent().Volumes.CreateLV(t.Context(), engine.NewVolume{Name: "uid-b-1", Class: "thick",
+				Size: 16 << 20, Tags: []string{"lvms.pv=b", "lvms.uid=uid-b-1"}})
 			w.must(err)
 		}
 		_ = w.run(w.agent(), "b")
@@ -538,8 +538,8 @@ func TestACopyOfAnEarlierVersion(t *testing.T) {
 		w := newWorld(t)
 		w.sourceElsewhere()
 		w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
-		_, err := w.agent().Volumes.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "uid-b-2", DeviceClass: class,
-			SizeBytes: 12 << 20, Tags: []string{"lvms.uid=uid-b-2", "lvms.copied=8388608", v1alpha1.CopyingTag,
+		_, err := w.agent().Volumes.CreateLV(t.Context(), engine.NewVolume{Name: "uid-b-2", Class: class,
+			Size: 12 << 20, Tags: []string{"lvms.uid=uid-b-2", "lvms.copied=8388608", v1alpha1.CopyingTag,
 				v1alpha1.NewTag}})
 		w.must(err)
 		w.copiesFromItsBegin("b", class+"/uid-b-2 12")
@@ -549,7 +549,7 @@ func TestACopyOfAnEarlierVersion(t *testing.T) {
 // unreadableVolumes are volumes that cannot be read.
 type unreadableVolumes struct{ Volumes }
 
-func (unreadableVolumes) FindLV(context.Context, string, string) (*proto.LogicalVolume, error) {
+func (unreadableVolumes) FindLV(context.Context, string, string) (*lvm.LV, error) {
 	return nil, status.Error(codes.DeadlineExceeded, "lvm did not answer")
 }
 
@@ -582,7 +582,7 @@ func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	if lv := w.get("c"); lv.Status.VolumeID != "" {
 		t.Errorf("import: status %+v", lv.Status)
 	}
-	if !engine.IsCopying(w.tags("thin", "uid-b-2")) {
+	if !lvtag.IsCopying(w.tags("thin", "uid-b-2")) {
 		t.Error("the tag is gone")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // maxDevices is the maximum number of devices of a volume that have a series.
@@ -56,7 +56,7 @@ func (a *Auditor) deviceNames(ctx context.Context) (map[string]v1alpha1.Physical
 // devicesOf returns the devices of physical volumes, sorted by name: with the name in LVM's report, or the last known
 // name of a missing device. known are those in the status of the node by UUID. If it is nil, the status could not be
 // read, and no device is returned.
-func devicesOf(extents []engine.PhysicalVolume, known map[string]v1alpha1.PhysicalVolumeStatus) []volumeDevice {
+func devicesOf(extents []view.PhysicalVolume, known map[string]v1alpha1.PhysicalVolumeStatus) []volumeDevice {
 	if known == nil {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
@@ -48,7 +48,7 @@ type GroupTaker interface {
 
 // GroupEngine creates pending snapshots and makes them usable. engine.Engine implements it.
 type GroupEngine interface {
-	PrepareSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) error
+	PrepareSnapshot(ctx context.Context, in engine.NewSnapshot) error
 	KeepSnapshot(ctx context.Context, class, name string) error
 	// HoldUnformatted keeps the formatting of a volume from beginning until release is called. It returns Aborted if it
 	// has begun.
@@ -210,8 +210,12 @@ func (m groupMembers) Prepare(ctx context.Context, p groupsnapshot.Pair) error {
 		return err
 	}
 	tags = withEncryptionOf(content, tags)
-	return m.engine.PrepareSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: p.Snapshot,
-		DeviceClass: lv.Spec.DeviceClass, SourceVolume: p.Source, AccessType: lv.Spec.AccessType, Tags: tags})
+	readOnly, err := engine.IsReadOnly(lv.Spec.AccessType)
+	if err != nil {
+		return err
+	}
+	return m.engine.PrepareSnapshot(ctx, engine.NewSnapshot{Name: p.Snapshot,
+		Class: lv.Spec.DeviceClass, Source: p.Source, ReadOnly: readOnly, Tags: tags})
 }
 
 // Take takes the snapshots of the group while no source is formatted: a snapshot of a partial file system would be
@@ -251,7 +255,7 @@ func (m groupMembers) Keep(ctx context.Context, p groupsnapshot.Pair) error {
 		return err
 	}
 	return m.volumes.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = p.Snapshot, resource.NewQuantity(made.GetSizeBytes(), resource.BinarySI)
+		s.VolumeID, s.CurrentSize = p.Snapshot, resource.NewQuantity(int64(made.Size), resource.BinarySI)
 		s.Code = codes.OK
 		s.Message = ""
 	})

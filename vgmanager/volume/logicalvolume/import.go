@@ -17,7 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // Events about imports.
@@ -60,23 +60,23 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if err != nil {
 		return 0, status.Errorf(codes.Unavailable, "%s", message(err))
 	}
-	if erased := erasedBytes(found.GetTags()); erased != "" {
+	if erased := erasedBytes(found.Tags); erased != "" {
 		return 0, status.Errorf(codes.Unavailable, "the removal of logical volume %s on node %s began: at least its "+
 			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
 			r.Node, erased)
 	}
-	if engine.IsCopying(found.GetTags()) {
+	if lvtag.IsCopying(found.Tags) {
 		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume "+
 			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
 			r.Node)
 	}
-	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
+	add, remove := changedTags(found.Tags, tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
 	if len(add)+len(remove) > 0 {
 		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
 		}
 	}
-	return found.GetSizeBytes(), r.recordTags(ctx, lv, found.GetTags())
+	return int64(found.Size), r.recordTags(ctx, lv, found.Tags)
 }
 
 // recordTags records in the object what the tags of an existing logical volume say: how it is encrypted, for copies of

@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // counted are the statistics of the devices of a node, or an error.
@@ -150,12 +151,12 @@ func TestVolumesHaveASeriesForEachDevice(t *testing.T) {
 	many := engine.VolumeState{Class: "thin", Name: "many"}
 	for i := range maxDevices + 3 {
 		many.Devices = append(many.Devices,
-			engine.PhysicalVolume{UUID: fmt.Sprint("m", i), Name: fmt.Sprint("/dev/m", i)})
+			view.PhysicalVolume{UUID: fmt.Sprint("m", i), Name: fmt.Sprint("/dev/m", i)})
 	}
 	volumes := []engine.VolumeState{
-		{Class: "thin", Name: "two", Devices: []engine.PhysicalVolume{{UUID: "1", Name: "/dev/sdb"}, {UUID: "2"}}},
+		{Class: "thin", Name: "two", Devices: []view.PhysicalVolume{{UUID: "1", Name: "/dev/sdb"}, {UUID: "2"}}},
 		// All are missing. The status has the same last name for two, and no name for one.
-		{Class: "thin", Name: "missing", Devices: []engine.PhysicalVolume{{UUID: "2"}, {UUID: "3"}, {UUID: "4"}}},
+		{Class: "thin", Name: "missing", Devices: []view.PhysicalVolume{{UUID: "2"}, {UUID: "3"}, {UUID: "4"}}},
 		{Class: "thin", Name: "unknown place"},
 	}
 	w.must(w.api.Create(t.Context(), nodeStatus(
@@ -199,7 +200,7 @@ func TestDevicesWithoutTheStatusOfTheNodeHaveNoSeries(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
-	volumes := []engine.VolumeState{{Class: "thin", Name: "a", Devices: []engine.PhysicalVolume{{UUID: "1",
+	volumes := []engine.VolumeState{{Class: "thin", Name: "a", Devices: []view.PhysicalVolume{{UUID: "1",
 		Name: "/dev/sdb"}}}}
 	failure := errors.New("the cache is not synced")
 	working := a.Client

@@ -109,7 +109,7 @@ func (r *Reconciler) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolum
 	if err != nil {
 		return 0, err
 	}
-	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], claimOf(found.GetTags()))
+	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], claimOf(found.Tags))
 	tags := append(tagsOf(lv, r.Cluster, claim), spreadTags(lv)...)
 	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, name(lv), target, tags)
 }
@@ -260,7 +260,7 @@ func (r *Reconciler) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolu
 	if err != nil {
 		return 0, err
 	}
-	if owner := objectOf(found.GetTags()); owner != lv.Name {
+	if owner := objectOf(found.Tags); owner != lv.Name {
 		if err := r.movedAway(ctx, owner, volume); err != nil {
 			return 0, err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const movedVolume = "uid-v"
@@ -389,28 +390,28 @@ func (o moveOperation) killedAt(w *world, at int) {
 // TestWhatATargetNeedsForARound decides from its tags.
 func TestWhatATargetNeedsForARound(t *testing.T) {
 	for name, tt := range map[string]struct {
-		tags         engine.Round
+		tags         lvtag.Round
 		source, base string
 		unzeroed     bool
 		want         roundStep
 	}{
-		"a new one":                      {engine.Round{Source: "s1"}, "s1", "", false, roundContinue},
-		"a new one, base ignored":        {engine.Round{Source: "s2"}, "s2", "s1", false, roundContinue},
-		"a killed first round":           {engine.Round{Source: "s1", Copied: 5}, "s1", "", false, roundContinue},
-		"a killed next round":            {engine.Round{Source: "s2", Base: "s1", Copied: 5}, "s2", "s1", false, roundContinue},
-		"it has the base":                {engine.Round{Base: "s1"}, "s2", "s1", false, roundBegin},
-		"it has the source":              {engine.Round{Base: "s2"}, "s2", "s1", false, roundComplete},
-		"it has another base":            {engine.Round{Base: "s1"}, "s3", "s2", false, roundRestart},
-		"no base is wanted":              {engine.Round{Base: "s1"}, "s2", "", false, roundRestart},
-		"parts of another source":        {engine.Round{Source: "s2", Base: "s1"}, "s3", "s1", false, roundRestart},
-		"parts of a first other source":  {engine.Round{Source: "s1"}, "s2", "s1", false, roundRestart},
-		"another base since it began":    {engine.Round{Source: "s3", Base: "s1"}, "s3", "s2", false, roundRestart},
-		"no tags":                        {engine.Round{}, "s1", "", false, roundRestart},
-		"sparse":                         {engine.Round{Base: "s1", Sparse: true}, "s2", "s1", false, roundBegin},
-		"the pool no longer zeroes":      {engine.Round{Base: "s1", Sparse: true}, "s2", "s1", true, roundRestart},
-		"complete, no longer zeroes":     {engine.Round{Base: "s2", Sparse: true}, "s2", "s1", true, roundComplete},
-		"all chunks are provided":        {engine.Round{Base: "s1"}, "s2", "s1", true, roundBegin},
-		"a sparse round, no longer zero": {engine.Round{Source: "s1", Sparse: true}, "s1", "", true, roundRestart},
+		"a new one":                      {lvtag.Round{Source: "s1"}, "s1", "", false, roundContinue},
+		"a new one, base ignored":        {lvtag.Round{Source: "s2"}, "s2", "s1", false, roundContinue},
+		"a killed first round":           {lvtag.Round{Source: "s1", Copied: 5}, "s1", "", false, roundContinue},
+		"a killed next round":            {lvtag.Round{Source: "s2", Base: "s1", Copied: 5}, "s2", "s1", false, roundContinue},
+		"it has the base":                {lvtag.Round{Base: "s1"}, "s2", "s1", false, roundBegin},
+		"it has the source":              {lvtag.Round{Base: "s2"}, "s2", "s1", false, roundComplete},
+		"it has another base":            {lvtag.Round{Base: "s1"}, "s3", "s2", false, roundRestart},
+		"no base is wanted":              {lvtag.Round{Base: "s1"}, "s2", "", false, roundRestart},
+		"parts of another source":        {lvtag.Round{Source: "s2", Base: "s1"}, "s3", "s1", false, roundRestart},
+		"parts of a first other source":  {lvtag.Round{Source: "s1"}, "s2", "s1", false, roundRestart},
+		"another base since it began":    {lvtag.Round{Source: "s3", Base: "s1"}, "s3", "s2", false, roundRestart},
+		"no tags":                        {lvtag.Round{}, "s1", "", false, roundRestart},
+		"sparse":                         {lvtag.Round{Base: "s1", Sparse: true}, "s2", "s1", false, roundBegin},
+		"the pool no longer zeroes":      {lvtag.Round{Base: "s1", Sparse: true}, "s2", "s1", true, roundRestart},
+		"complete, no longer zeroes":     {lvtag.Round{Base: "s2", Sparse: true}, "s2", "s1", true, roundComplete},
+		"all chunks are provided":        {lvtag.Round{Base: "s1"}, "s2", "s1", true, roundBegin},
+		"a sparse round, no longer zero": {lvtag.Round{Source: "s1", Sparse: true}, "s1", "", true, roundRestart},
 	} {
 		if got := planRound(tt.tags, tt.source, tt.base, !tt.unzeroed); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)

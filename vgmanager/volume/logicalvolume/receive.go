@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // Copies are the operations on the logical volumes to which the data of another volume is copied. engine.Engine
@@ -135,7 +136,7 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 	if err != nil {
 		return 0, err
 	}
-	round, err := engine.RoundOf(device.Tags)
+	round, err := lvtag.RoundOf(device.Tags)
 	if err != nil {
 		return 0, status.Errorf(codes.FailedPrecondition, "logical volume %s/%s: %v", device.VolumeGroup, device.Name,
 			err)
@@ -203,7 +204,7 @@ const (
 
 // planRound decides what to do, from the tags of a target, the snapshots that its spec names, and whether its thin pool
 // sets new chunks to zero.
-func planRound(tags engine.Round, source, base string, poolZeroes bool) roundStep {
+func planRound(tags lvtag.Round, source, base string, poolZeroes bool) roundStep {
 	switch {
 	case tags.Source == "" && tags.Base == source:
 		return roundComplete
@@ -220,7 +221,7 @@ func planRound(tags engine.Round, source, base string, poolZeroes bool) roundSte
 // restart removes the logical volume of a target. The next call creates another one. A thick one is kept, and all of it
 // is written again: a removed one would leave its data on the disks.
 func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *engine.Device,
-	round engine.Round) (time.Duration, error) {
+	round lvtag.Round) (time.Duration, error) {
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
@@ -235,7 +236,7 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, d
 }
 
 // copyRound copies the data of a round, and waits for a short time.
-func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.Device, round engine.Round) (time.Duration,
+func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.Device, round lvtag.Round) (time.Duration,
 	error) {
 	record := c.record
 	record.Base = round.Base
@@ -288,7 +289,7 @@ func restartOf(err error) string {
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
-func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device, round engine.Round) (copies.Progress,
+func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device, round lvtag.Round) (copies.Progress,
 	error) {
 	node, err := r.sourceNode(ctx, c)
 	if err != nil {

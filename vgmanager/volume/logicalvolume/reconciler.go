@@ -16,7 +16,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,20 +28,22 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // Volumes manages the logical volumes of this node. engine.Engine implements it.
 type Volumes interface {
 	Classes
-	CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error)
-	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error)
-	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error)
-	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error)
-	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	CreateLV(ctx context.Context, in engine.NewVolume) (*lvm.LV, error)
+	CreateLVSnapshot(ctx context.Context, in engine.NewSnapshot) (*lvm.LV, error)
+	ResizeLV(ctx context.Context, class, name string, size int64) (actual int64, err error)
+	RemoveLV(ctx context.Context, class, name string) error
+	FindLV(ctx context.Context, class, name string) (*lvm.LV, error)
 	// Tagged returns the volumes of a class that have a tag.
-	Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error)
+	Tagged(ctx context.Context, class, tag string) ([]lvm.LV, error)
 	// Discard removes a volume for which engine.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
@@ -261,12 +262,10 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	bytes := lv.Spec.Size.Value()
 	tags := r.newTags(lv)
 	if source == nil {
-		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
-			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,
-			SizeBytes: bytes,
-			Tags:      append(tags, v1alpha1.NewTag),
-		})
-		return response.GetVolume().GetSizeBytes(), err
+		return sizeOf(r.Volumes.CreateLV(ctx, engine.NewVolume{
+			Name: name(lv), Class: lv.Spec.DeviceClass, OptionClass: lv.Spec.LvcreateOptionClass,
+			Size: bytes, Tags: append(tags, v1alpha1.NewTag),
+		}))
 	}
 	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, source.Status.VolumeID)
 	if err != nil {
@@ -276,11 +275,22 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return 0, err
 	}
 	tags = withEncryptionOf(content, tags)
-	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID,
-		AccessType: lv.Spec.AccessType, SizeBytes: bytes, Tags: tags,
-	})
-	return response.GetSnapshot().GetSizeBytes(), err
+	readOnly, err := engine.IsReadOnly(lv.Spec.AccessType)
+	if err != nil {
+		return 0, err
+	}
+	return sizeOf(r.Volumes.CreateLVSnapshot(ctx, engine.NewSnapshot{
+		Name: name(lv), Class: lv.Spec.DeviceClass, Source: source.Status.VolumeID,
+		ReadOnly: readOnly, Size: bytes, Tags: tags,
+	}))
+}
+
+// sizeOf returns the size of a logical volume in bytes.
+func sizeOf(made *lvm.LV, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return int64(made.Size), nil
 }
 
 // source returns the source of a copy, or nil for an empty volume. If the object of the source no longer exists but the
@@ -296,7 +306,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 	}
 	if apierrors.IsNotFound(err) {
 		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
-		if err == nil && !engine.IsCopying(found.GetTags()) {
+		if err == nil && !lvtag.IsCopying(found.Tags) {
 			source.Spec.NodeName = r.Node
 			source.Spec.DeviceClass = lv.Spec.DeviceClass
 			source.Status.VolumeID = "gone"
@@ -351,7 +361,10 @@ func (r *Reconciler) tagsOfSource(ctx context.Context, class, source string) ([]
 	if status.Code(err) == codes.NotFound {
 		return nil, nil // the copy exists, or is refused for this reason
 	}
-	return found.GetTags(), err
+	if err != nil {
+		return nil, err
+	}
+	return found.Tags, nil
 }
 
 // checkFileSystem returns InvalidArgument if a copy is requested with another file system than its source has by its
@@ -394,15 +407,13 @@ func isTag(text string) bool {
 
 // expand extends the logical volume, or determines its size if the size is not known.
 func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	response, err := r.Volumes.ResizeLV(ctx, &proto.ResizeLVRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SizeBytes: lv.Spec.Size.Value(),
-	})
+	size, err := r.Volumes.ResizeLV(ctx, lv.Spec.DeviceClass, name(lv), lv.Spec.Size.Value())
 	if err != nil {
 		r.events.Emit(lv, expandFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
 	}
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.CurrentSize = resource.NewQuantity(response.GetSizeBytes(), resource.BinarySI)
+		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
 		s.Code = codes.OK
 		s.Message = ""
 	})

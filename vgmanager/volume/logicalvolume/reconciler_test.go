@@ -27,6 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const mib = int64(1) << 20
@@ -498,14 +499,14 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 			t.Errorf("isTag(%q) is %t", text, !want)
 		}
 	}
-	if v1alpha1.VolumeClaimTagPrefix != engine.TagClaim {
+	if v1alpha1.VolumeClaimTagPrefix != lvtag.ClaimPrefix {
 		t.Error("the engine has another tag for claims than the API")
 	}
-	if v1alpha1.ErasedTagPrefix != engine.ErasedTagPrefix {
+	if v1alpha1.ErasedTagPrefix != lvtag.ErasedPrefix {
 		t.Error("the engine has another tag for erased volumes than the API")
 	}
-	if v1alpha1.NewTag != engine.TagNew || v1alpha1.FormattedTagPrefix != engine.FormattedTagPrefix ||
-		v1alpha1.FormattingTagPrefix != engine.FormattingTagPrefix {
+	if v1alpha1.NewTag != lvtag.New || v1alpha1.FormattedTagPrefix != lvtag.FormattedPrefix ||
+		v1alpha1.FormattingTagPrefix != lvtag.FormattingPrefix {
 		t.Error("the engine knows other tags than the API")
 	}
 }

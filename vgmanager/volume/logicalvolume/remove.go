@@ -8,7 +8,6 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,8 +69,7 @@ func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVo
 	if err != nil || progress != "" {
 		return progress, err
 	}
-	_, err = r.Volumes.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass})
-	return "", err
+	return "", r.Volumes.RemoveLV(ctx, lv.Spec.DeviceClass, name(lv))
 }
 
 // mayRemove returns an error if something needs the data of the logical volume, or if that is unknown.

@@ -130,10 +130,10 @@ func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	var former []string
 	for _, v := range tagged {
 		switch {
-		case v.GetName() == string(lv.UID):
+		case v.Name == string(lv.UID):
 			return "", nil // An earlier process created it.
-		case v.GetName() == handle || !slices.Contains(v.GetTags(), v1alpha1.NewTag):
-			former = append(former, v.GetName())
+		case v.Name == handle || !slices.Contains(v.Tags, v1alpha1.NewTag):
+			former = append(former, v.Name)
 		}
 	}
 	switch {

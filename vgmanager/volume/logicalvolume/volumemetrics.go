@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
 // volumeLabels are the labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its
@@ -47,7 +48,7 @@ type volumeMetrics struct {
 	percent                              *float64
 	readOnly                             bool
 	// extents are the physical volumes with extents of the volume, and devices the same with the names of the status.
-	extents []engine.PhysicalVolume
+	extents []view.PhysicalVolume
 	devices []volumeDevice
 }
 

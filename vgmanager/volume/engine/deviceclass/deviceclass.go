@@ -66,6 +66,21 @@ const (
 	AllocationSingleDevice = "SingleDevice"
 )
 
+// Spare returns the bytes that a class subtracts from the reported capacity. The default is 0. TopoLVM's default is
+// 10 GiB, which would leave no capacity on a small disk.
+func (c *Class) Spare() int64 {
+	if c.SpareGB == nil {
+		return 0
+	}
+	return int64(min(*c.SpareGB, maxSpareGB)) << 30
+}
+
+// maxSpareGB exceeds the size of any volume group, and its number of bytes does not overflow.
+const maxSpareGB = 1 << 32
+
+// IsThin returns true for a thin class. Like TopoLVM, it treats an empty type as thick.
+func (c *Class) IsThin() bool { return c.Type == types.TypeThin }
+
 // IsSingleDevice returns true if each thick volume with one image is on one physical volume.
 func (c *Class) IsSingleDevice() bool { return c.Allocation == AllocationSingleDevice }
 

@@ -1,4 +1,4 @@
-package engine
+package classes
 
 import (
 	"bytes"
@@ -11,16 +11,18 @@ import (
 
 	"github.com/topolvm/topolvm"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine already have such a file, and TopoLVM's lvmd
 // can read ours.
 type Config struct {
 	// SocketName is the socket of `lvms lvmd`. The node agent ignores it and preserves it for TopoLVM's lvmd.
-	SocketName    string        `json:"socket-name"`
-	DeviceClasses []DeviceClass `json:"device-classes"`
-	OptionClasses []OptionClass `json:"lvcreate-option-classes,omitempty"`
-	CommandPrefix []string      `json:"lvm-command-prefix,omitempty"`
+	SocketName    string              `json:"socket-name"`
+	DeviceClasses []deviceclass.Class `json:"device-classes"`
+	OptionClasses []OptionClass       `json:"lvcreate-option-classes,omitempty"`
+	CommandPrefix []string            `json:"lvm-command-prefix,omitempty"`
 }
 
 // maxConfig is the maximum size of a configuration file in bytes.

@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 
 // This file decides on which physical volumes a thick volume gets its extents.
 
-// placement is the physical volumes for the extents of a volume.
-type placement struct {
-	// room is the maximum size in bytes: of a new volume, or by which a volume is extended.
-	room lvm.Bytes
-	// devices are the physical volumes to pass to LVM. If empty, LVM chooses.
-	devices []string
-	// where says in a refusal where the room is.
-	where string
+// Placement is the physical volumes for the extents of a volume.
+type Placement struct {
+	// Room is the maximum size in bytes: of a new volume, or by which a volume is extended.
+	Room lvm.Bytes
+	// Devices are the physical volumes to pass to LVM. If empty, LVM chooses.
+	Devices []string
+	// Where says in a refusal where the room is.
+	Where string
 }
 
 // diskSet is the physical volumes on which a volume can get extents, sorted by free extents in descending order.
@@ -50,61 +50,61 @@ func (s diskSet) keep(is func(uuid string) bool) diskSet {
 	return diskSet{disks: kept, limited: true}
 }
 
-// allDisks returns the physical volumes on which LVM allocates: neither missing nor cordoned.
-func allDisks(vg *lvm.VG) diskSet { return diskSet{disks: vg.FreeDisks()} }
+// AllDisks returns the physical volumes on which LVM allocates: neither missing nor cordoned.
+func AllDisks(vg *lvm.VG) diskSet { return diskSet{disks: vg.FreeDisks()} }
 
 // isSingle returns true if a volume of the class with this layout is on one physical volume. The images of a layout
 // with several are always on different ones.
-func (l classView) isSingle(layout lvm.Layout) bool {
-	return l.class.IsSingleDevice() && layout.Images <= 1
+func (v Class) isSingle(layout lvm.Layout) bool {
+	return v.Config.IsSingleDevice() && layout.Images <= 1
 }
 
 // placeNew returns the placement of a new volume whose images have this number of extents. For a volume with
 // redundancy, it names one physical volume for each image if that is sufficient. The loss of one then affects only one
 // image.
-func (l classView) placeNew(layout lvm.Layout, image int64, on diskSet) placement {
-	p := placement{devices: on.names(), where: "in volume group " + l.vg.Name}
-	if l.isSingle(layout) {
-		p.where = fmt.Sprintf("on one device of volume group %s, and a volume cannot continue on another one "+
-			"(allocation SingleDevice)", l.vg.Name)
+func (v Class) placeNew(layout lvm.Layout, image int64, on diskSet) Placement {
+	p := Placement{Devices: on.names(), Where: "in volume group " + v.VG.Name}
+	if v.isSingle(layout) {
+		p.Where = fmt.Sprintf("on one device of volume group %s, and a volume cannot continue on another one "+
+			"(allocation SingleDevice)", v.VG.Name)
 		on.disks = on.disks[:min(1, len(on.disks))]
-		p.devices = namesOf(on.disks)
+		p.Devices = namesOf(on.disks)
 	}
-	p.room = createRoom(layout, l.vg.ExtentSize, on.disks)
+	p.Room = createRoom(layout, v.VG.ExtentSize, on.disks)
 	switch {
 	case layout.Meta:
-		if one := onePerImage(layout, l.vg.ExtentSize, on.disks, image); one != nil {
-			p.devices = one
+		if one := onePerImage(layout, v.VG.ExtentSize, on.disks, image); one != nil {
+			p.Devices = one
 		}
 	case layout.Images > 1:
-		p.where = fmt.Sprintf("on %d devices of volume group %s at the same time, over which the volume is striped",
-			layout.Images, l.vg.Name)
+		p.Where = fmt.Sprintf("on %d devices of volume group %s at the same time, over which the volume is striped",
+			layout.Images, v.VG.Name)
 	}
 	return p
 }
 
-// placeGrowth returns how far a volume can be extended. A striped volume keeps its stripes. With allocation
+// PlaceGrowth returns how far a volume can be extended. A striped volume keeps its stripes. With allocation
 // SingleDevice, a linear volume is extended only on the physical volumes that it has extents on. There are several of
 // them if the volume was created with another allocation, or its extents were moved.
-func (l classView) placeGrowth(lv *lvm.LV, on diskSet) placement {
+func (v Class) PlaceGrowth(lv *lvm.LV, on diskSet) Placement {
 	if lv.IsRAID() {
-		return imageGrowth(l.vg, lv, on)
+		return imageGrowth(v.VG, lv, on)
 	}
-	p := placement{devices: on.names(), where: "in volume group " + l.vg.Name}
+	p := Placement{Devices: on.names(), Where: "in volume group " + v.VG.Name}
 	layout := lvm.Layout{Type: "linear", Images: max(1, lv.Stripes), Data: max(1, lv.Stripes)}
 	switch {
 	case layout.Images > 1:
-		p.where = fmt.Sprintf("on %d devices of volume group %s at the same time, over which logical volume %s is "+
-			"striped: add devices, or delete volumes on these", layout.Images, l.vg.Name, lv.Name)
-	case l.isSingle(layout) && !lv.Attr.Locked(): // LVM refuses to extend a locked volume
+		p.Where = fmt.Sprintf("on %d devices of volume group %s at the same time, over which logical volume %s is "+
+			"striped: add devices, or delete volumes on these", layout.Images, v.VG.Name, lv.Name)
+	case v.isSingle(layout) && !lv.Attr.Locked(): // LVM refuses to extend a locked volume
 		own := on.keep(func(uuid string) bool { return slices.Contains(lv.PVs, uuid) })
-		p.devices = own.names()
-		p.where = fmt.Sprintf("on %s, which logical volume %s/%s does not leave (allocation SingleDevice): request "+
+		p.Devices = own.names()
+		p.Where = fmt.Sprintf("on %s, which logical volume %s/%s does not leave (allocation SingleDevice): request "+
 			"less, delete other volumes on this device, or change the allocation of the device class to Any",
-			devicesText(l.vg, lv.PVs), l.vg.Name, lv.Name)
+			devicesText(v.VG, lv.PVs), v.VG.Name, lv.Name)
 		on = own
 	}
-	p.room = createRoom(layout, l.vg.ExtentSize, on.disks)
+	p.Room = createRoom(layout, v.VG.ExtentSize, on.disks)
 	return p
 }
 

@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"math"
@@ -79,11 +79,11 @@ func imageExtents(layout lvm.Layout, size, extent lvm.Bytes) int64 {
 
 // imageGrowth returns how far a RAID volume can be extended. The images grow on their physical volumes, or on
 // physical volumes that no image uses. LVM can combine both; the result is a size that always succeeds.
-func imageGrowth(vg *lvm.VG, lv *lvm.LV, on diskSet) placement {
+func imageGrowth(vg *lvm.VG, lv *lvm.LV, on diskSet) Placement {
 	where := "in volume group " + vg.Name
 	parts := partsOf(vg, lv)
 	if parts.data == 0 {
-		return placement{where: where}
+		return Placement{Where: where}
 	}
 	var own, others []lvm.FreeDisk
 	free := map[string]int64{}
@@ -109,7 +109,7 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV, on diskSet) placement {
 		image = elsewhere
 		devices = others
 	}
-	return placement{room: lvm.Bytes(image*parts.data) * vg.ExtentSize, devices: namesOf(devices), where: where}
+	return Placement{Room: lvm.Bytes(image*parts.data) * vg.ExtentSize, Devices: namesOf(devices), Where: where}
 }
 
 // parts describes the images of a RAID volume.

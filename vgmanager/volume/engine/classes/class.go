@@ -1,4 +1,4 @@
-package engine
+package classes
 
 import (
 	"fmt"
@@ -7,55 +7,11 @@ import (
 
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
-// DeviceClass is a device class: a volume group for thick volumes, or a thin pool for thin volumes.
-type DeviceClass = deviceclass.Class
-
-// ThinPoolConfig is the thin pool of a device class and its limits.
-type ThinPoolConfig = deviceclass.ThinPool
-
 // OptionClass is a named set of lvcreate options that a StorageClass can select.
 type OptionClass = types.LvcreateOptionClass
-
-// classSet is one consistent set of classes. It is immutable: a new set replaces it.
-type classSet struct {
-	classes []DeviceClass
-	options map[string][]string
-}
-
-// find returns a class by name. The empty name selects the default class.
-func (s *classSet) find(name string) (*DeviceClass, bool) {
-	for i := range s.classes {
-		c := &s.classes[i]
-		if c.Name == name || name == "" && c.Default {
-			return c, true
-		}
-	}
-	return nil, false
-}
-
-// with returns a copy of the set with other classes.
-func (s *classSet) with(classes []DeviceClass) *classSet {
-	return &classSet{classes: classes, options: s.options}
-}
-
-// isThin returns true for a thin class. Like TopoLVM, it treats an empty type as thick.
-func isThin(c *DeviceClass) bool { return c.Type == types.TypeThin }
-
-// spare returns the bytes that a class subtracts from the reported capacity. The default is 0. TopoLVM's default is
-// 10 GiB, which would leave no capacity on a small disk.
-func spare(c *DeviceClass) lvm.Bytes {
-	if c.SpareGB == nil {
-		return 0
-	}
-	return lvm.Bytes(min(*c.SpareGB, maxSpareGB)) << 30
-}
-
-// maxSpareGB exceeds the size of any volume group, and its number of bytes does not overflow.
-const maxSpareGB = 1 << 32
 
 // classNamePattern and maxClassName are the limits of an annotation key on the Node.
 var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
@@ -63,7 +19,7 @@ var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z
 const maxClassName = 63
 
 // validate checks a set of classes by TopoLVM's rules, but accepts an empty set.
-func validate(classes []DeviceClass) error {
+func validate(classes []deviceclass.Class) error {
 	seen := map[string]bool{}
 	targets := map[string]string{}
 	byDefault := ""
@@ -95,7 +51,7 @@ func validate(classes []DeviceClass) error {
 }
 
 // validateClass returns the invalid key and the problem.
-func validateClass(c *DeviceClass) (key, problem string) {
+func validateClass(c *deviceclass.Class) (key, problem string) {
 	switch {
 	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
 		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, "+
@@ -110,20 +66,20 @@ func validateClass(c *DeviceClass) (key, problem string) {
 	case !slices.Contains([]string{"", deviceclass.EraseNone, deviceclass.EraseDiscard, deviceclass.EraseZero},
 		c.EraseOnDelete):
 		return "erase-on-delete", fmt.Sprintf("is %q, want None, Discard or Zero", c.EraseOnDelete)
-	case isThin(c) && c.EraseOnDelete == deviceclass.EraseZero:
+	case c.IsThin() && c.EraseOnDelete == deviceclass.EraseZero:
 		return "erase-on-delete", "is Zero, which is not possible for thin volumes: use Discard or None"
 	case !slices.Contains([]string{"", deviceclass.AllocationAny, deviceclass.AllocationSingleDevice}, c.Allocation):
 		return "allocation", fmt.Sprintf("is %q, want Any or SingleDevice", c.Allocation)
-	case c.IsSingleDevice() && isThin(c):
+	case c.IsSingleDevice() && c.IsThin():
 		return "allocation", "is SingleDevice, which is not possible for thin volumes: remove it"
 	case c.IsSingleDevice() && c.Stripe != nil && *c.Stripe > 1:
 		return "allocation", "is SingleDevice, but stripe has several devices: remove one of them"
-	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
+	case c.IsThin() && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
 		return "thin-pool", "is thin but names no thin pool"
-	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
+	case c.IsThin() && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
 		return "thin-pool.overprovision-ratio",
 			fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
-	case isThin(c) && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
+	case c.IsThin() && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
 		return "thin-pool.high-water-mark-percent",
 			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
@@ -131,9 +87,29 @@ func validateClass(c *DeviceClass) (key, problem string) {
 }
 
 // target returns the volume group or thin pool of a class. Two classes must not have the same target.
-func target(c *DeviceClass) string {
-	if isThin(c) {
+func target(c *deviceclass.Class) string {
+	if c.IsThin() {
 		return c.VolumeGroup + "/" + c.ThinPoolConfig.Name
 	}
 	return c.VolumeGroup
+}
+
+// maxNamespaceLimits is the maximum number of limits of a class.
+const maxNamespaceLimits = 32
+
+// validateLimits returns the invalid key of a class and the problem, or "".
+func validateLimits(limits []deviceclass.NamespaceLimit) (key, problem string) {
+	if len(limits) > maxNamespaceLimits {
+		return "namespace-limits", fmt.Sprintf("has %d limits of namespaces, at most %d are possible", len(limits),
+			maxNamespaceLimits)
+	}
+	seen := map[string]bool{}
+	for i, limit := range limits {
+		if seen[limit.Namespace] {
+			return fmt.Sprintf("namespace-limits[%d].namespace", i), fmt.Sprintf("has two limits for namespace %q",
+				limit.Namespace)
+		}
+		seen[limit.Namespace] = true
+	}
+	return "", ""
 }

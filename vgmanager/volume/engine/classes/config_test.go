@@ -1,4 +1,4 @@
-package engine
+package classes
 
 import (
 	"errors"
@@ -15,7 +15,8 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // upstream is the file of a node that ran LVMS with a RAID class, a thin class and a thick class.
@@ -47,6 +48,22 @@ lvm-command-prefix: null
 socket-name: /run/topolvm/lvmd.sock
 `
 
+func thickClass(name string) deviceclass.Class {
+	return deviceclass.Class{Name: name, VolumeGroup: name, Type: types.TypeThick}
+}
+
+func thinClass(name string, ratio float64) deviceclass.Class {
+	return deviceclass.Class{Name: name, VolumeGroup: name, Type: types.TypeThin,
+		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: ratio}}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadConfigOfUpstream(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lvmd.yaml")
 	must(t, os.WriteFile(path, []byte(upstream), 0o600))
@@ -55,11 +72,11 @@ func TestReadConfigOfUpstream(t *testing.T) {
 	var zero uint64
 	want := Config{
 		SocketName: "/run/topolvm/lvmd.sock",
-		DeviceClasses: []DeviceClass{
+		DeviceClasses: []deviceclass.Class{
 			{Name: "raid", VolumeGroup: "raid", Type: types.TypeThick, SpareGB: &zero,
 				LVCreateOptions: []string{"--type", "raid1", "-m", "1"}},
 			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin,
-				ThinPoolConfig: &ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
+				ThinPoolConfig: &deviceclass.ThinPool{Name: "thin-pool-1", OverprovisionRatio: 10}},
 		},
 		OptionClasses: []OptionClass{{Name: "ssd", Options: []string{"--type=raid1"}}},
 	}
@@ -70,7 +87,7 @@ func TestReadConfigOfUpstream(t *testing.T) {
 
 func TestWriteConfigCanBeReadByTopoLVM(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lvmd.yaml")
-	config := Config{SocketName: "/run/x.sock", DeviceClasses: []DeviceClass{thickClass("a"), thinClass("b", 2.5)}}
+	config := Config{SocketName: "/run/x.sock", DeviceClasses: []deviceclass.Class{thickClass("a"), thinClass("b", 2.5)}}
 	mustWrite(t, path, config)
 	data, err := os.ReadFile(path)
 	must(t, err)
@@ -89,7 +106,7 @@ func TestWriteConfigCanBeReadByTopoLVM(t *testing.T) {
 func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lvmd.yaml")
-	config := Config{DeviceClasses: []DeviceClass{thickClass("a")}}
+	config := Config{DeviceClasses: []deviceclass.Class{thickClass("a")}}
 	mustWrite(t, path, config)
 	before, err := os.Stat(path)
 	must(t, err)
@@ -113,7 +130,7 @@ func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
 
 func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "topolvm")
-	e, err := New(lvmtest.New(), nil, filepath.Join(dir, "lvmd.yaml"))
+	e, err := Open(filepath.Join(dir, "lvmd.yaml"), func() {})
 	must(t, err)
 	if err := e.Publish(thickClass("a")); err == nil {
 		t.Fatal("want an error while the directory is missing")
@@ -129,7 +146,7 @@ func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
 }
 
 func TestPublishAndWithdraw(t *testing.T) {
-	e, err := New(lvmtest.New(), nil, "")
+	e, err := Open("", func() {})
 	must(t, err)
 	first := thickClass("b")
 	second := thickClass("a")
@@ -137,13 +154,13 @@ func TestPublishAndWithdraw(t *testing.T) {
 	second.Default = true
 	must(t, e.Publish(first))
 	must(t, e.Publish(second))
-	if got := names(e.classes.Load().classes); !cmp.Equal(got, []string{"a", "b"}) {
+	if got := names(e.Current().Classes); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v", got)
 	}
 	if c, _ := e.Class("b"); c.Default {
 		t.Error("two classes are the default")
 	}
-	if c, ok := e.classes.Load().find(""); !ok || c.Name != "a" {
+	if c, ok := e.Current().Find(""); !ok || c.Name != "a" {
 		t.Error("the class that was published last should be the default")
 	}
 	for range 2 {
@@ -158,33 +175,33 @@ func TestPublishAndWithdraw(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	bad := func(edit func(*DeviceClass)) []DeviceClass {
+	bad := func(edit func(*deviceclass.Class)) []deviceclass.Class {
 		c := thinClass("a", 1)
 		edit(&c)
-		return []DeviceClass{c}
+		return []deviceclass.Class{c}
 	}
 	tests := map[string]struct {
-		classes []DeviceClass
+		classes []deviceclass.Class
 		ok      bool
 	}{
 		"none": {nil, true},
-		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1),
+		"one thick and two thin pools": {[]deviceclass.Class{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1),
 			{Name: "c", VolumeGroup: "vg", Type: types.TypeThin,
-				ThinPoolConfig: &ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
-		"two thick in one group": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"},
+				ThinPoolConfig: &deviceclass.ThinPool{Name: "p2", OverprovisionRatio: 1}}}, true},
+		"two thick in one group": {[]deviceclass.Class{{Name: "a", VolumeGroup: "vg"},
 			{Name: "b", VolumeGroup: "vg"}}, false},
-		"one pool twice": {[]DeviceClass{thinClass("a", 1),
+		"one pool twice": {[]deviceclass.Class{thinClass("a", 1),
 			{Name: "b", VolumeGroup: "a", Type: types.TypeThin,
-				ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
-		"one name twice": {[]DeviceClass{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
-		"two defaults": {[]DeviceClass{{Name: "a", VolumeGroup: "x", Default: true},
+				ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 1}}}, false},
+		"one name twice": {[]deviceclass.Class{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
+		"two defaults": {[]deviceclass.Class{{Name: "a", VolumeGroup: "x", Default: true},
 			{Name: "b", VolumeGroup: "y", Default: true}}, false},
-		"no name":               {bad(func(c *DeviceClass) { c.Name = "" }), false},
-		"a name that is no key": {bad(func(c *DeviceClass) { c.Name = "a/b" }), false},
-		"no volume group":       {bad(func(c *DeviceClass) { c.VolumeGroup = "" }), false},
-		"an unknown type":       {bad(func(c *DeviceClass) { c.Type = "fat" }), false},
-		"no pool":               {bad(func(c *DeviceClass) { c.ThinPoolConfig = nil }), false},
-		"a ratio below 1":       {bad(func(c *DeviceClass) { c.ThinPoolConfig.OverprovisionRatio = 0.5 }), false},
+		"no name":               {bad(func(c *deviceclass.Class) { c.Name = "" }), false},
+		"a name that is no key": {bad(func(c *deviceclass.Class) { c.Name = "a/b" }), false},
+		"no volume group":       {bad(func(c *deviceclass.Class) { c.VolumeGroup = "" }), false},
+		"an unknown type":       {bad(func(c *deviceclass.Class) { c.Type = "fat" }), false},
+		"no pool":               {bad(func(c *deviceclass.Class) { c.ThinPoolConfig = nil }), false},
+		"a ratio below 1":       {bad(func(c *deviceclass.Class) { c.ThinPoolConfig.OverprovisionRatio = 0.5 }), false},
 	}
 	for name, tt := range tests {
 		if err := validate(tt.classes); (err == nil) != tt.ok {
@@ -193,7 +210,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func names(classes []DeviceClass) []string {
+func names(classes []deviceclass.Class) []string {
 	var list []string
 	for i := range classes {
 		list = append(list, classes[i].Name)
@@ -215,14 +232,14 @@ func TestAFileOfAnotherProgramIsReadAgain(t *testing.T) {
 		t.Helper()
 		must(t, os.WriteFile(path, []byte("device-classes:\n"+classes), 0o600))
 	}
-	names := func(e *Engine) (all []string) {
-		for _, c := range e.classes.Load().classes {
+	names := func(e *Registry) (all []string) {
+		for _, c := range e.Current().Classes {
 			all = append(all, fmt.Sprint(c.Name, " ", c.ExistingVolumeGroup))
 		}
 		return all
 	}
 	write("- {name: a, volume-group: rhel, default: true, spare-gb: 0}\n")
-	e, err := New(nil, nil, path)
+	e, err := Open(path, func() {})
 	must(t, err)
 	write("- {name: b, volume-group: rhel}\n")
 	if must(t, e.Reload()); !slices.Equal(names(e), []string{"a false"}) {
@@ -289,4 +306,59 @@ func TestAFileOfAnotherProgramIsReadAgain(t *testing.T) {
 	if must(t, e.Withdraw("c")); len(names(e)) != 2 {
 		t.Errorf("withdrawn: got %v", names(e))
 	}
+}
+
+func TestNamespaceLimitsInTheFile(t *testing.T) {
+	class := thickClass("a")
+	class.NamespaceLimits = []deviceclass.NamespaceLimit{{Namespace: "shop", PerNodeBytes: 1 << 40}, {}}
+	path := filepath.Join(t.TempDir(), "lvmd.yaml")
+	mustWrite(t, path, Config{DeviceClasses: []deviceclass.Class{class}})
+	config, err := ReadConfig(path)
+	must(t, err)
+	if diff := cmp.Diff(class, config.DeviceClasses[0]); diff != "" {
+		t.Error(diff)
+	}
+	class.NamespaceLimits = append(class.NamespaceLimits, deviceclass.NamespaceLimit{Namespace: "shop"})
+	if err := validate([]deviceclass.Class{class}); err == nil || !strings.Contains(err.Error(),
+		`device-classes[0].namespace-limits[2].namespace: device class "a": has two limits for namespace "shop"`) {
+		t.Errorf("two limits for one namespace: got %v", err)
+	}
+	class.NamespaceLimits = nil
+	for i := range maxNamespaceLimits + 1 {
+		class.NamespaceLimits = append(class.NamespaceLimits, deviceclass.NamespaceLimit{Namespace: fmt.Sprint("n", i)})
+	}
+	if err := validate([]deviceclass.Class{class}); err == nil || !strings.Contains(err.Error(), "at most 32") {
+		t.Errorf("too many limits: got %v", err)
+	}
+	class.NamespaceLimits = class.NamespaceLimits[:maxNamespaceLimits]
+	must(t, validate([]deviceclass.Class{class}))
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(upstream))
+	f.Add(
+		[]byte(
+			"device-classes: [{name: a, volume-group: b, type: thin, thin-pool: {name: p, overprovision-ratio: 1e999}}]"))
+	f.Add([]byte("device-classes: [{name: a, volume-group: b, spare-gb: 18446744073709551615, stripe: 4294967295}]"))
+	f.Add([]byte("{}"))
+	f.Add([]byte("device-classes: {"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, err := parseConfig("lvmd.yaml", data)
+		if err != nil {
+			return
+		}
+		if err := validate(config.DeviceClasses); err != nil {
+			t.Errorf("what was read is not valid: %v", err)
+		}
+		for i := range config.DeviceClasses {
+			c := &config.DeviceClasses[i]
+			layout, err := lvm.NewLayout(c.CreateOptions())
+			if err == nil && (layout.Images < 1 || layout.Data < 1) {
+				t.Errorf("got %+v", layout)
+			}
+			if c.Spare() < 0 || c.SpareGB != nil && *c.SpareGB > 0 && c.Spare() == 0 {
+				t.Errorf("the spare of %v is %d", *c.SpareGB, c.Spare())
+			}
+		}
+	})
 }
