@@ -79,7 +79,7 @@ func knownMetrics(t *testing.T) map[string][]string {
 
 // collectMetrics finds calls of metric.NewGauge and metric.NewCounter, and histograms of client_golang.
 func collectMetrics(file *ast.File, known map[string][]string) {
-	// vgmanager/volume/logicalvolume has it in another file.
+	// vgmanager/volume/audit has it in another file.
 	lists := map[string][]string{"volumeLabels": {"node", "device_class", "volume", "namespace",
 		"persistentvolumeclaim"}}
 	ast.Inspect(file, func(n ast.Node) bool {

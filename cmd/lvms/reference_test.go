@@ -18,8 +18,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
 var update = flag.Bool("update", false, "write the pages of docs/reference")
@@ -34,7 +34,7 @@ var chapters = []struct {
 	{"Capacity (node agent)", [][]metric.Family{capacity.Families}},
 	{"Volume groups and devices (node agent)", [][]metric.Family{nodemetrics.Families}},
 	{"SMART health of disks (node agent, if SMART is enabled)", [][]metric.Family{smart.Families}},
-	{"Volumes (node agent)", [][]metric.Family{logicalvolume.Families, fstrim.Families}},
+	{"Volumes (node agent)", [][]metric.Family{audit.Families, fstrim.Families}},
 	{"Commands (node agent)", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"LVMCluster and its nodes (operator)", [][]metric.Family{lvmcluster.Families}},
 	{"OpenShift console plugin (operator)", [][]metric.Family{consoleplugin.Families}},

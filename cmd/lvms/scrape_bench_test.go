@@ -23,9 +23,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
 // The node of the benchmark has two device classes, 30 devices, and some volumes.
@@ -76,7 +76,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 			ReadBytes: 1 << 40, WrittenBytes: 1 << 40, ReadTime: time.Hour, WriteTime: time.Hour}
 	}
 	cache := statusCache{status: status}
-	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{Client: cache, Live: cache, Node: "node1",
+	audit := audit.New(audit.Options{Client: cache, Live: cache, Node: "node1",
 		States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics, IO: kernel})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)

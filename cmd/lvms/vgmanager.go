@@ -52,6 +52,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
@@ -296,7 +297,7 @@ func addVolumeGroups(
 		FormerCluster: cluster.Former, LVM: volumes,
 		Devices: devices, Health: watch, Source: runner.Source,
 	})
-	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
+	audit := audit.New(audit.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, Namespace: namespace,
 		States: engine, IO: kernel,
 		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
@@ -345,7 +346,7 @@ func addVolumeGroups(
 
 // followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node
 // written when its orphans change.
-func followObjects(ctx context.Context, mgr ctrl.Manager, audit *logicalvolume.Auditor, wake func()) error {
+func followObjects(ctx context.Context, mgr ctrl.Manager, audit *audit.Auditor, wake func()) error {
 	audit.Subscribe(wake)
 	informer, err := mgr.GetCache().GetInformer(ctx, &topolvmv1.LogicalVolume{}, cache.BlockUntilSynced(false))
 	if err != nil {

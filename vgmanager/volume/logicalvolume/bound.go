@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // accessTypeOfSnapshot is spec.accessType of a VolumeSnapshot's LogicalVolume. No PersistentVolume has its handle.
@@ -55,14 +56,14 @@ func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVol
 	})
 	if err != nil {
 		return status.Errorf(codes.Unavailable,
-			"list PersistentVolumes, one of which may use logical volume %s: %v", name(lv), err)
+			"list PersistentVolumes, one of which may use logical volume %s: %v", identity.Name(lv), err)
 	}
 	return used
 }
 
 func refersTo(volume *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := volume.Spec.CSI
-	return source != nil && v1alpha1.IsDriver(source.Driver) && source.VolumeHandle == name(lv)
+	return source != nil && v1alpha1.IsDriver(source.Driver) && source.VolumeHandle == identity.Name(lv)
 }
 
 // inUse returns an error unless the phase shows that no claim is bound. An empty phase does not show that.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // Classes returns the device class of a logical volume. engine.Engine implements it.
@@ -26,7 +27,7 @@ type Classes interface {
 // exists, it uses the class of the volume, otherwise the default class. done is true if nothing else must be done for
 // the object.
 func (r *Reconciler) nameClass(ctx context.Context, lv *topolvmv1.LogicalVolume) (done bool, err error) {
-	class, err := r.Volumes.ClassOf(ctx, name(lv))
+	class, err := r.Volumes.ClassOf(ctx, identity.Name(lv))
 	if status.Code(err) == codes.NotFound {
 		if lv.Status.VolumeID == "" && !lv.DeletionTimestamp.IsZero() {
 			return r.releaseUnmade(ctx, lv)
@@ -45,7 +46,7 @@ func (r *Reconciler) nameClass(ctx context.Context, lv *topolvmv1.LogicalVolume)
 // releaseUnmade removes the finalizer of an object whose status has no volume, if no volume group of the node has the
 // volume.
 func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVolume) (done bool, err error) {
-	exists, err := r.Volumes.Exists(ctx, name(lv))
+	exists, err := r.Volumes.Exists(ctx, identity.Name(lv))
 	if err != nil {
 		return false, err
 	}
@@ -53,7 +54,7 @@ func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVol
 		return false, status.Errorf(codes.Unavailable,
 			"logical volume %s is in a volume group of node %s that belongs to no device class: "+
 				"list the volume groups with vgs, and set spec.deviceClass or remove the logical volume",
-			name(lv), r.Node)
+			identity.Name(lv), r.Node)
 	}
 	return true, r.release(ctx, lv)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 const (
@@ -68,7 +69,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return r.createFailed(ctx, lv, status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s is not a "+
 			"snapshot: only a snapshot is copied to another node or device class", source.Name))
 	}
-	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	switch {
 	case err == nil && !lvtag.IsCopying(found.Tags):
 		return r.created(ctx, lv, int64(found.Size))
@@ -83,7 +84,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	if !record.Finished {
 		return ctrl.Result{RequeueAfter: again}, r.copyProgressed(ctx, lv, record, source.Spec.NodeName)
 	}
-	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
+	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv)); err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
 	return r.created(ctx, lv, int64(found.Size))
@@ -154,7 +155,9 @@ func (r *Reconciler) stopCopy(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 }
 
 // copyKey identifies a copy for the Copier.
-func copyKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + "/" + name(lv) }
+func copyKey(lv *topolvmv1.LogicalVolume) string {
+	return lv.Spec.DeviceClass + "/" + identity.Name(lv)
+}
 
 // codedCopyError returns an error with the code for the CSI controller: a refusal if another attempt has the same
 // result.

@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 const (
@@ -163,8 +164,8 @@ func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.Logical
 		if err != nil {
 			return nil, nil, err
 		}
-		members[name(lv)] = lv
-		pairs = append(pairs, groupsnapshot.Pair{VG: vg, Source: name(source), Snapshot: name(lv)})
+		members[identity.Name(lv)] = lv
+		pairs = append(pairs, groupsnapshot.Pair{VG: vg, Source: identity.Name(source), Snapshot: identity.Name(lv)})
 	}
 	return members, pairs, nil
 }
@@ -204,7 +205,7 @@ func (m groupMembers) Prepare(ctx context.Context, p groupsnapshot.Pair) error {
 	if _, err := r.mark(ctx, lv); err != nil {
 		return err
 	}
-	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
+	tags := append(r.ownTags(lv), identity.EncryptionTags(lv)...)
 	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, p.Source)
 	if err != nil {
 		return err

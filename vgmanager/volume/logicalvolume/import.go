@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // Events about imports.
@@ -70,7 +71,7 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
 			r.Node)
 	}
-	add, remove := changedTags(found.Tags, tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
+	add, remove := identity.ChangedTags(found.Tags, r.ownTags(lv))
 	if len(add)+len(remove) > 0 {
 		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
@@ -104,32 +105,6 @@ func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
 	}
 }
 
-// changedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.
-func changedTags(present, wanted []string) (add, remove []string) {
-	for _, tag := range wanted {
-		if !slices.Contains(present, tag) {
-			add = append(add, tag)
-		}
-	}
-	for _, tag := range present {
-		if isOwnerTag(tag) && !slices.Contains(wanted, tag) {
-			remove = append(remove, tag)
-		}
-	}
-	return add, remove
-}
-
-// isOwnerTag returns true for tags that tagsOf sets.
-func isOwnerTag(tag string) bool {
-	for _, prefix := range []string{v1alpha1.VolumeUIDTagPrefix, v1alpha1.VolumeNameTagPrefix,
-		v1alpha1.VolumeClaimTagPrefix, v1alpha1.ClusterTagPrefix} {
-		if strings.HasPrefix(tag, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // untaken returns an error if another object of this node has the logical volume. Two objects with one volume would
 // delete each other's data.
 func (r *Reconciler) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) error {
@@ -144,7 +119,7 @@ func (r *Reconciler) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, v
 		}
 		imported := other.Annotations[v1alpha1.ImportAnnotation] == volume && other.CreationTimestamp.Before(
 			&lv.CreationTimestamp)
-		if name(other) == volume || imported {
+		if identity.Name(other) == volume || imported {
 			return status.Errorf(
 				codes.Unavailable, "logical volume %s belongs to LogicalVolume %s: delete this object "+
 					"(%s), which deletes no data", volume, other.Name, lv.Name)

@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // Moves are the operations on the logical volumes of volumes that are moved between nodes. engine.Engine implements it.
@@ -43,27 +44,12 @@ var (
 		"node %s cannot retire the earlier logical volume %s of a moved volume: %s")
 )
 
-// isTarget returns true for the target of a move.
-func isTarget(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.MoveVolumeAnnotation] != ""
-}
-
-// isRetired returns true for an object that gets the earlier logical volume of a moved volume, until it has it.
-func isRetired(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.RetireAnnotation] != ""
-}
-
-// isMoved returns true if something must be done for a move on the node of an object.
-func isMoved(lv *topolvmv1.LogicalVolume) bool {
-	return isTarget(lv) || isRetired(lv) || lv.Annotations[v1alpha1.AdoptAnnotation] != ""
-}
-
 // move does what is required for a move. The object was read from the API server just now.
 func (r *Reconciler) move(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
-	case isTarget(lv):
+	case identity.IsTarget(lv):
 		return r.receive(ctx, lv)
-	case isRetired(lv):
+	case identity.IsRetired(lv):
 		return r.retire(ctx, lv)
 	}
 	return r.adopt(ctx, lv)
@@ -74,7 +60,7 @@ func (r *Reconciler) move(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctr
 func (r *Reconciler) adopt(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	size, err := r.adoptVolume(ctx, lv)
 	if err != nil {
-		r.events.Emit(lv, adoptFailed, r.Node, name(lv), message(err))
+		r.events.Emit(lv, adoptFailed, r.Node, identity.Name(lv), message(err))
 		return r.fail(ctx, lv, err)
 	}
 	r.events.Clear(lv, adoptFailed.Reason)
@@ -98,20 +84,20 @@ func (r *Reconciler) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolum
 		return 0, err
 	}
 	target := lv.Annotations[v1alpha1.AdoptAnnotation]
-	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	if status.Code(err) == codes.NotFound {
 		found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, target)
 	}
 	if status.Code(err) == codes.NotFound {
 		return 0, status.Errorf(codes.Unavailable, "device class %s on node %s has no logical volume %s: nothing is "+
-			"created in its place", lv.Spec.DeviceClass, r.Node, name(lv))
+			"created in its place", lv.Spec.DeviceClass, r.Node, identity.Name(lv))
 	}
 	if err != nil {
 		return 0, err
 	}
-	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], claimOf(found.Tags))
-	tags := append(tagsOf(lv, r.Cluster, claim), spreadTags(lv)...)
-	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, name(lv), target, tags)
+	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], identity.ClaimOf(found.Tags))
+	tags := append(identity.Tags(lv, r.Cluster, claim), identity.SpreadTags(lv)...)
+	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, identity.Name(lv), target, tags)
 }
 
 // takenBack returns an error if a logical volume was retired and is to be that of the volume again, or if that is
@@ -121,7 +107,7 @@ func (r *Reconciler) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
 		return nil
 	}
-	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}
@@ -129,13 +115,13 @@ func (r *Reconciler) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return err
 	}
 	volume, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
-	err = r.noOther(ctx, "the volume of the retired logical volume "+name(lv),
+	err = r.noOther(ctx, "the volume of the retired logical volume "+identity.Name(lv),
 		func(other *topolvmv1.LogicalVolume) error {
-			if other.UID == lv.UID || name(other) != volume {
+			if other.UID == lv.UID || identity.Name(other) != volume {
 				return nil
 			}
 			return status.Errorf(codes.Unavailable, "volume %s is moved back to this node: its logical volume %s is "+
-				"not removed", other.Name, name(lv))
+				"not removed", other.Name, identity.Name(lv))
 		})
 	if err != nil {
 		return err
@@ -186,27 +172,27 @@ func (r *Reconciler) eraseTarget(ctx context.Context, lv *topolvmv1.LogicalVolum
 	if err := r.unadopted(ctx, lv); err != nil {
 		return "", err
 	}
-	if err := r.Volumes.AbandonTarget(ctx, class, name(lv), uid); err != nil {
+	if err := r.Volumes.AbandonTarget(ctx, class, identity.Name(lv), uid); err != nil {
 		return "", err
 	}
-	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, class, name(lv))
+	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, class, identity.Name(lv))
 	if err != nil || progress != "" {
 		return progress, err
 	}
-	return "", r.Volumes.RemoveTarget(ctx, class, name(lv), uid)
+	return "", r.Volumes.RemoveTarget(ctx, class, identity.Name(lv), uid)
 }
 
 // unadopted returns an error if the volume was moved to this node, and so to the logical volume of the target.
 func (r *Reconciler) unadopted(ctx context.Context, target *topolvmv1.LogicalVolume) error {
-	what := "one that was moved to logical volume " + name(target)
+	what := "one that was moved to logical volume " + identity.Name(target)
 	return r.noOther(ctx, what, func(lv *topolvmv1.LogicalVolume) error {
-		owns := lv.Status.VolumeID == name(target) && lv.Spec.NodeName == r.Node &&
+		owns := lv.Status.VolumeID == identity.Name(target) && lv.Spec.NodeName == r.Node &&
 			lv.Annotations[v1alpha1.AdoptAnnotation] != ""
 		if !owns && lv.Annotations[v1alpha1.AdoptAnnotation] != string(target.UID) {
 			return nil
 		}
 		return status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has not adopted "+
-			"it yet, so it is not removed", lv.Name, name(target))
+			"it yet, so it is not removed", lv.Name, identity.Name(target))
 	})
 }
 
@@ -222,14 +208,14 @@ func (r *Reconciler) retire(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	}
 	r.events.Clear(lv, retireFailed.Reason)
 	log.FromContext(ctx).Info("retired the earlier logical volume of a moved volume", "deviceClass",
-		lv.Spec.DeviceClass, "lv", name(lv))
+		lv.Spec.DeviceClass, "lv", identity.Name(lv))
 	return r.created(ctx, lv, size)
 }
 
 // retireBeforeRemoval retires the logical volume of an object that is deleted, so that it is removed with the object.
 // done: the object was released, because there is nothing to remove.
 func (r *Reconciler) retireBeforeRemoval(ctx context.Context, lv *topolvmv1.LogicalVolume) (done bool, err error) {
-	if !isRetired(lv) {
+	if !identity.IsRetired(lv) {
 		return false, nil
 	}
 	_, err = r.retireVolume(ctx, lv)
@@ -260,7 +246,7 @@ func (r *Reconciler) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolu
 	if err != nil {
 		return 0, err
 	}
-	if owner := objectOf(found.Tags); owner != lv.Name {
+	if owner := identity.ObjectOf(found.Tags); owner != lv.Name {
 		if err := r.movedAway(ctx, owner, volume); err != nil {
 			return 0, err
 		}
@@ -272,7 +258,7 @@ func (r *Reconciler) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolu
 		move = "" // This node was lost: it could not fence the volume.
 	}
 	return r.Volumes.Retire(ctx, engine.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
-		Move: move, Tags: tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])})
+		Move: move, Tags: r.ownTags(lv)})
 }
 
 // movedAway returns an error unless a volume is on another node, or does not exist.
@@ -286,9 +272,9 @@ func (r *Reconciler) movedAway(ctx context.Context, owner, volume string) error 
 		return status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", owner, err)
 	}
 	switch {
-	case name(lv) != volume:
+	case identity.Name(lv) != volume:
 		return status.Errorf(codes.FailedPrecondition, "LogicalVolume %s has the logical volume %s, not %s", owner,
-			name(lv), volume)
+			identity.Name(lv), volume)
 	case lv.Spec.NodeName == r.Node:
 		return &notMovedError{text: "LogicalVolume " + owner + " is on node " + r.Node +
 			", so its logical volume " + volume + " is not retired"}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
@@ -629,11 +631,12 @@ func TestAnAuditDuringAMove(t *testing.T) {
 }
 
 // auditLong audits until what was found counts as an orphan.
-func (w *world) auditLong() *Auditor {
+func (w *world) auditLong() *audit.Auditor {
 	w.Helper()
-	a, _, now := w.auditor()
-	w.must(a.audit(w.Context()))
-	*now = now.Add(settleTime)
-	w.must(a.audit(w.Context()))
+	now := time.Now()
+	a := w.auditor(func() time.Time { return now })
+	w.must(a.Audit(w.Context()))
+	now = now.Add(time.Minute)
+	w.must(a.Audit(w.Context()))
 	return a
 }

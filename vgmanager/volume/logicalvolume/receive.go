@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // Copies are the operations on the logical volumes to which the data of another volume is copied. engine.Engine
@@ -49,7 +50,7 @@ type copying struct {
 
 // base returns the snapshot whose data the target is to have before the round, or "" if all data is copied.
 func (c copying) base() string {
-	if !isTarget(c.lv) {
+	if !identity.IsTarget(c.lv) {
 		return ""
 	}
 	return c.lv.Annotations[v1alpha1.CopyBaseAnnotation]
@@ -129,7 +130,7 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 	if err := r.Volumes.EnsureTarget(ctx, r.copyTarget(lv)); err != nil {
 		return 0, err
 	}
-	device, err := r.Volumes.Device(ctx, lv.Spec.DeviceClass, name(lv))
+	device, err := r.Volumes.Device(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	if errors.Is(err, engine.ErrUnfinished) {
 		return 0, r.recreateTarget(ctx, lv, err)
 	}
@@ -148,7 +149,7 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 	case roundRestart:
 		return r.restart(ctx, lv, device, round)
 	case roundBegin:
-		if err := r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID),
+		if err := r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, identity.Name(lv), string(lv.UID),
 			lv.Spec.Source); err != nil {
 			return 0, err
 		}
@@ -161,10 +162,10 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 // its first use, as if it were created empty.
 func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
 	tags := r.newTags(lv)
-	if !isTarget(lv) {
+	if !identity.IsTarget(lv) {
 		tags = append(tags, v1alpha1.NewTag)
 	}
-	return engine.CopyTarget{Class: lv.Spec.DeviceClass, Name: name(lv), UID: string(lv.UID),
+	return engine.CopyTarget{Class: lv.Spec.DeviceClass, Name: identity.Name(lv), UID: string(lv.UID),
 		OptionClass: lv.Spec.LvcreateOptionClass, Size: lv.Spec.Size.Value(), Tags: tags, Source: lv.Spec.Source}
 }
 
@@ -173,7 +174,7 @@ func (r *Reconciler) recreateTarget(ctx context.Context, lv *topolvmv1.LogicalVo
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return err
 	}
-	if err := r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID)); err != nil {
+	if err := r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, identity.Name(lv), string(lv.UID)); err != nil {
 		return errors.Join(cause, err)
 	}
 	return status.Errorf(codes.Aborted, "%v: it is created again", cause)
@@ -225,14 +226,14 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, d
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
-	log.FromContext(ctx).Info("copying all data of a volume again", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv),
-		"source", lv.Spec.Source, "cause", fmt.Sprintf("the logical volume has the base %q and parts of %q", round.Base,
-			round.Source))
+	log.FromContext(ctx).Info("copying all data of a volume again", "deviceClass", lv.Spec.DeviceClass, "lv",
+		identity.Name(lv), "source", lv.Spec.Source, "cause",
+		fmt.Sprintf("the logical volume has the base %q and parts of %q", round.Base, round.Source))
 	if device.ThinPool == "" && round.Base == "" {
-		return time.Millisecond, r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID),
+		return time.Millisecond, r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, identity.Name(lv), string(lv.UID),
 			lv.Spec.Source)
 	}
-	return time.Millisecond, r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID))
+	return time.Millisecond, r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, identity.Name(lv), string(lv.UID))
 }
 
 // copyRound copies the data of a round, and waits for a short time.
@@ -264,21 +265,21 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.De
 		return 0, err
 	}
 	complete(record, progress.Size)
-	log.FromContext(ctx).Info("copied a volume", "deviceClass", c.lv.Spec.DeviceClass, "lv", name(c.lv), "source",
-		c.lv.Spec.Source, "from", round.Base, "size", progress.Size, "took", progress.Took.String())
+	log.FromContext(ctx).Info("copied a volume", "deviceClass", c.lv.Spec.DeviceClass, "lv", identity.Name(c.lv),
+		"source", c.lv.Spec.Source, "from", round.Base, "size", progress.Size, "took", progress.Took.String())
 	return 0, nil
 }
 
 // completeRound records that a target has all data of its source. content are the tags of the source.
 func (r *Reconciler) completeRound(ctx context.Context, lv *topolvmv1.LogicalVolume, content []string) error {
 	class, uid := lv.Spec.DeviceClass, string(lv.UID)
-	if isTarget(lv) {
-		return r.Volumes.CompleteRound(ctx, class, name(lv), uid, lv.Spec.Source, content)
+	if identity.IsTarget(lv) {
+		return r.Volumes.CompleteRound(ctx, class, identity.Name(lv), uid, lv.Spec.Source, content)
 	}
 	if err := r.checkFence(ctx, lv); err != nil {
 		return err
 	}
-	return r.Volumes.CompleteCopy(ctx, class, name(lv), uid, content)
+	return r.Volumes.CompleteCopy(ctx, class, identity.Name(lv), uid, content)
 }
 
 func restartOf(err error) string {
@@ -289,8 +290,8 @@ func restartOf(err error) string {
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
-func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device, round lvtag.Round) (copies.Progress,
-	error) {
+func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device,
+	round lvtag.Round) (copies.Progress, error) {
 	node, err := r.sourceNode(ctx, c)
 	if err != nil {
 		return copies.Progress{}, err
@@ -307,10 +308,10 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.D
 		Device: blockdevice.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
 		Chunk:  uint64(device.Chunk), Done: uint64(round.Copied), Allocated: uint64(device.Allocated),
 		Room: r.roomFor(lv, device),
-		Round: copies.Round{Only: !isTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,
+		Round: copies.Round{Only: !identity.IsTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,
 			KeepChunks: device.IgnoresDiscards},
 	}, func(ctx context.Context, done uint64) error {
-		return r.Volumes.CopiedInRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID), int64(done))
+		return r.Volumes.CopiedInRound(ctx, lv.Spec.DeviceClass, identity.Name(lv), string(lv.UID), int64(done))
 	})
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // Volumes manages the logical volumes of this node. engine.Engine implements it.
@@ -155,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || isMoved(lv)) && !marked {
+	if (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || identity.IsMoved(lv)) && !marked {
 		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
 		// in this reconcile is not outdated.
 		now := &topolvmv1.LogicalVolume{}
@@ -168,7 +169,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		lv = now
 	}
 	switch {
-	case isMoved(lv):
+	case identity.IsMoved(lv):
 		return r.move(ctx, lv)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		return r.refused(ctx, lv)
@@ -214,7 +215,7 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		if err := r.disown(ctx, lv); err != nil {
 			return ctrl.Result{}, err
 		}
-		if err = r.Volumes.Discard(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
+		if err = r.Volumes.Discard(ctx, lv.Spec.DeviceClass, identity.Name(lv)); err == nil {
 			size, err = r.make(ctx, lv, source)
 		}
 	}
@@ -235,7 +236,7 @@ func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, s
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
+		s.VolumeID, s.CurrentSize = identity.Name(lv), resource.NewQuantity(size, resource.BinarySI)
 		s.Code = codes.OK
 		s.Message = ""
 	})
@@ -251,10 +252,15 @@ func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
+// ownTags returns the tags that identify an object as the owner of a logical volume.
+func (r *Reconciler) ownTags(lv *topolvmv1.LogicalVolume) []string {
+	return identity.Tags(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])
+}
+
 // newTags returns the tags of a new logical volume that describe its object.
 func (r *Reconciler) newTags(lv *topolvmv1.LogicalVolume) []string {
-	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
-	return append(tags, spreadTags(lv)...)
+	tags := append(r.ownTags(lv), identity.EncryptionTags(lv)...)
+	return append(tags, identity.SpreadTags(lv)...)
 }
 
 // make creates a logical volume, which is empty or a copy of a source of the same device class.
@@ -263,7 +269,7 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	tags := r.newTags(lv)
 	if source == nil {
 		return sizeOf(r.Volumes.CreateLV(ctx, engine.NewVolume{
-			Name: name(lv), Class: lv.Spec.DeviceClass, OptionClass: lv.Spec.LvcreateOptionClass,
+			Name: identity.Name(lv), Class: lv.Spec.DeviceClass, OptionClass: lv.Spec.LvcreateOptionClass,
 			Size: bytes, Tags: append(tags, v1alpha1.NewTag),
 		}))
 	}
@@ -280,7 +286,7 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return 0, err
 	}
 	return sizeOf(r.Volumes.CreateLVSnapshot(ctx, engine.NewSnapshot{
-		Name: name(lv), Class: lv.Spec.DeviceClass, Source: source.Status.VolumeID,
+		Name: identity.Name(lv), Class: lv.Spec.DeviceClass, Source: source.Status.VolumeID,
 		ReadOnly: readOnly, Size: bytes, Tags: tags,
 	}))
 }
@@ -305,7 +311,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 		err = r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
 	}
 	if apierrors.IsNotFound(err) {
-		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 		if err == nil && !lvtag.IsCopying(found.Tags) {
 			source.Spec.NodeName = r.Node
 			source.Spec.DeviceClass = lv.Spec.DeviceClass
@@ -327,32 +333,6 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 			"source LogicalVolume %s has no logical volume on node %s", lv.Spec.Source, source.Spec.NodeName)
 	}
 	return source, nil
-}
-
-// name returns the name of the logical volume of an object.
-func name(lv *topolvmv1.LogicalVolume) string {
-	return cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.MoveVolumeAnnotation], string(lv.UID))
-}
-
-// tagsOf returns the tags that identify the owner of a logical volume on a disk.
-func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
-	tags := []string{
-		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name,
-		v1alpha1.ClusterTagPrefix + cluster,
-	}
-	if isTag(claim) {
-		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
-	}
-	return tags
-}
-
-// encryptionTags returns the tag that marks a logical volume as encrypted, if it is. A snapshot has it too.
-func encryptionTags(lv *topolvmv1.LogicalVolume) []string {
-	method := lv.Annotations[v1alpha1.EncryptionAnnotation]
-	if !isTag(method) {
-		return nil
-	}
-	return []string{v1alpha1.EncryptionTagPrefix + method}
 }
 
 // tagsOfSource returns the tags of the source of a copy.
@@ -393,21 +373,9 @@ func withEncryptionOf(content, tags []string) []string {
 	return tags
 }
 
-// isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.
-func isTag(text string) bool {
-	for _, c := range text {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' ||
-			c == '/' || c == '_') {
-			return false
-		}
-	}
-	const longest = 512 // of 1024 for the whole tag
-	return text != "" && len(text) <= longest
-}
-
 // expand extends the logical volume, or determines its size if the size is not known.
 func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	size, err := r.Volumes.ResizeLV(ctx, lv.Spec.DeviceClass, name(lv), lv.Spec.Size.Value())
+	size, err := r.Volumes.ResizeLV(ctx, lv.Spec.DeviceClass, identity.Name(lv), lv.Spec.Size.Value())
 	if err != nil {
 		r.events.Emit(lv, expandFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // erasePoll is the delay until the progress of an erasure is reported again.
@@ -36,7 +37,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		r.grouping.Lock()
 		defer r.grouping.Unlock()
 	}
-	if isTarget(lv) {
+	if identity.IsTarget(lv) {
 		return r.removeTarget(ctx, lv)
 	}
 	if done, err := r.retireBeforeRemoval(ctx, lv); done || err != nil {
@@ -46,7 +47,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
 		r.events.Emit(lv, removeFailed, r.Node, message(err))
 		_, failed := r.fail(ctx, lv, err)
-		return ctrl.Result{}, errors.Join(failed, fmt.Errorf("logical volume %s: %w", name(lv), err))
+		return ctrl.Result{}, errors.Join(failed, fmt.Errorf("logical volume %s: %w", identity.Name(lv), err))
 	}
 	if progress != "" {
 		return ctrl.Result{RequeueAfter: erasePoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
@@ -60,16 +61,16 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 // Each time, it checks again that nothing needs the data.
 func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
 	if err := r.mayRemove(ctx, lv); err != nil {
-		if stopping := r.Eraser.Stop(ctx, engine.EraseKey(lv.Spec.DeviceClass, name(lv))); stopping != nil {
+		if stopping := r.Eraser.Stop(ctx, engine.EraseKey(lv.Spec.DeviceClass, identity.Name(lv))); stopping != nil {
 			return "", status.Errorf(codes.Unavailable, "%s; %v", message(err), stopping)
 		}
 		return "", err
 	}
-	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, lv.Spec.DeviceClass, name(lv))
+	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, lv.Spec.DeviceClass, identity.Name(lv))
 	if err != nil || progress != "" {
 		return progress, err
 	}
-	return "", r.Volumes.RemoveLV(ctx, lv.Spec.DeviceClass, name(lv))
+	return "", r.Volumes.RemoveLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 }
 
 // mayRemove returns an error if something needs the data of the logical volume, or if that is unknown.
@@ -95,8 +96,8 @@ func erasedBytes(tags []string) string {
 
 // release removes the finalizer of an object that has no logical volume.
 func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if err := r.Removed(name(lv)); err != nil {
-		return fmt.Errorf("logical volume %s was removed: %w", name(lv), err)
+	if err := r.Removed(identity.Name(lv)); err != nil {
+		return fmt.Errorf("logical volume %s was removed: %w", identity.Name(lv), err)
 	}
 	return r.removeFinalizer(ctx, lv)
 }
@@ -115,14 +116,14 @@ func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
 		return false
 	}
-	exists, err := r.Volumes.Exists(ctx, name(lv))
+	exists, err := r.Volumes.Exists(ctx, identity.Name(lv))
 	return err == nil && !exists
 }
 
 // removable returns an error if the logical volume belongs to another object. A status that was edited or restored
 // from a backup can have the name of that volume.
 func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if name(lv) == string(lv.UID) {
+	if identity.Name(lv) == string(lv.UID) {
 		return nil
 	}
 	list := &topolvmv1.LogicalVolumeList{}
@@ -132,10 +133,10 @@ func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	for i := range list.Items {
 		other := &list.Items[i]
 		if other.UID != lv.UID && other.Spec.NodeName == r.Node &&
-			(string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
+			(string(other.UID) == identity.Name(lv) || other.Status.VolumeID == identity.Name(lv)) {
 			return status.Errorf(codes.FailedPrecondition,
 				"status.volumeID is %s, which is the logical volume of LogicalVolume %s, so it is not removed: "+
-					"correct status.volumeID", name(lv), other.Name)
+					"correct status.volumeID", identity.Name(lv), other.Name)
 		}
 	}
 	return nil

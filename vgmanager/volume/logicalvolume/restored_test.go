@@ -6,15 +6,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
 // volumeOf creates a logical volume for an earlier object of this name.
@@ -32,17 +36,29 @@ func (w *world) persistent(name, handle string) {
 			CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: handle}}}}))
 }
 
+// auditor returns an Auditor for the engine of the world.
+func (w *world) auditor(now func() time.Time) *audit.Auditor {
+	w.Helper()
+	w.must(w.api.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
+	states, ok := w.agent().Volumes.(*engine.Engine)
+	if !ok {
+		w.Fatal("another engine")
+	}
+	return audit.New(audit.Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Namespace: "ns",
+		States: states, Recorder: events.NewFakeRecorder(100), Now: now})
+}
+
 // TestTagsNameTheRestoredObject: Velero restored the status, too, and the cluster has another identity.
 func TestTagsNameTheRestoredObject(t *testing.T) {
 	w := newWorld(t)
-	a, _, _ := w.auditor()
+	a := w.auditor(time.Now)
 	w.volumeOf("pvc-1", "orphan", "lvms.formatted=xfs")
 	w.ask("pvc-1", thin(12))
 	lv := w.get("pvc-1")
 	lv.Status.VolumeID, lv.Annotations = "orphan", nil
 	w.must(w.api.Status().Update(t.Context(), lv))
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 	}
 	want := []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=pvc-1", "lvms.pvc=ns/pvc-1",
 		"lvms.uid=" + string(lv.UID)}
@@ -54,7 +70,7 @@ func TestTagsNameTheRestoredObject(t *testing.T) {
 // TestTagsOfAVolumeThatTwoObjectsNameStay: somebody edited a status.
 func TestTagsOfAVolumeThatTwoObjectsNameStay(t *testing.T) {
 	w := newWorld(t)
-	a, _, _ := w.auditor()
+	a := w.auditor(time.Now)
 	w.volumeOf("pvc-1", "orphan")
 	before := w.tags("thin", "orphan")
 	for _, name := range []string{"pvc-1", "pvc-2"} {
@@ -63,7 +79,7 @@ func TestTagsOfAVolumeThatTwoObjectsNameStay(t *testing.T) {
 		lv.Status.VolumeID = "orphan"
 		w.must(w.api.Status().Update(t.Context(), lv))
 	}
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if got := w.tags("thin", "orphan"); !slices.Equal(got, before) {
 		t.Errorf("got the tags %q, want %q", got, before)
 	}

@@ -10,16 +10,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// spreadTags returns the tag that keeps a logical volume apart from the others of its spread group, if it has one. A
-// copy has that of its own claim, not that of its source.
-func spreadTags(lv *topolvmv1.LogicalVolume) []string {
-	spread, ok := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
-	if !ok || !isTag(spread.Group) {
-		return nil
-	}
-	return []string{v1alpha1.SpreadTagPrefix + spread.String()}
-}
-
 // setSpread records in an object how its existing logical volume is kept apart, if the object does not say it. A tag
 // whose group is in another namespace than the claim is ignored: it would count against the volumes of others.
 func setSpread(lv *topolvmv1.LogicalVolume, tags []string) {

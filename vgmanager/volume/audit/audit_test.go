@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"context"
@@ -30,15 +30,11 @@ import (
 func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	w.Helper()
 	w.must(w.api.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
-	engine, ok := w.agent().Volumes.(*engine.Engine)
-	if !ok {
-		w.Fatal("another engine")
-	}
 	recorder := events.NewFakeRecorder(100)
 	now := time.Now()
-	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Namespace: "ns", States: engine,
+	a := New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Namespace: "ns", States: w.engine(),
 		Recorder: recorder})
-	a.now = func() time.Time { return now }
+	a.Now = func() time.Time { return now }
 	return a, recorder, &now
 }
 
@@ -73,7 +69,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	a, recorder, now := w.auditor()
 	for _, name := range []string{"a", "b", "unclaimed"} {
 		w.ask(name, thin(8))
-		w.must(w.run(w.agent(), name))
+		w.must(w.run(name))
 	}
 	marked := w.get("unclaimed")
 	marked.Annotations[v1alpha1.UnclaimedAnnotation] = "true"
@@ -86,7 +82,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 			Tags: []string{"lvms.pvc=ns/old"}}))
 	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"uid-b-2"}}))
 
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	changes := 0
 	a.Subscribe(func() { changes++ })
 	if len(a.Orphans("thin"))+len(said(recorder)) != 0 {
@@ -94,7 +90,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	}
 	*now = now.Add(settleTime)
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 	}
 	if changes != 1 {
 		t.Errorf("subscribers were called %d times, want once for the change and not for the audit without one", changes)
@@ -113,7 +109,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	}
 	*now = now.Add(missingTime - settleTime)
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 	}
 	events = append(said(recorder), events...)
 	wantEvents(t, events, "LogicalVolumeMissing", "action: DeleteOrphans, volumes: [byhand]}")
@@ -138,7 +134,7 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 	}
 	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8", "thin/uid-unclaimed-3 8")
 	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"byhand"}}))
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if len(a.Orphans("thin")) != 2 || changes != 2 {
 		t.Errorf("got %+v, subscribers were called %d times", a.Orphans("thin"), changes)
 	}
@@ -207,12 +203,12 @@ func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
 	}
 	w.must(w.api.Create(t.Context(), &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-a"},
 		Status: earlierv1.LogicalVolumeStatus{VolumeID: id(0)}}))
-	pv := w.persistentVolume("pvc-b", id(1), corev1.VolumeBound)
-	pv.Spec.CSI.Driver = v1alpha1.EarlierDriverName
-	w.must(w.api.Update(t.Context(), pv))
-	w.must(a.audit(t.Context()))
+	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-b"},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: id(1)}}}}))
+	w.must(a.Audit(t.Context()))
 	*now = now.Add(settleTime)
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if got := a.Orphans("thin"); len(got) != 1 || got[0].Name != "thin/"+id(2) {
 		t.Errorf("got %+v", got)
 	}
@@ -244,10 +240,10 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	w.must(w.lvm.Apply(t.Context(), byHand))
 	settle := func() []v1alpha1.OrphanStatus {
 		t.Helper()
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 		*now = now.Add(settleTime)
 		for range 2 {
-			w.must(a.audit(t.Context()))
+			w.must(a.Audit(t.Context()))
 		}
 		return a.Orphans("thin")
 	}
@@ -316,7 +312,7 @@ func nodeLacksIt(lv *topolvmv1.LogicalVolume) {
 func (w *movedWorld) audits() []string {
 	w.Helper()
 	for range 6 {
-		w.must(w.a.audit(w.Context()))
+		w.must(w.a.Audit(w.Context()))
 		*w.now = w.now.Add(settleTime)
 	}
 	var got []string
@@ -423,7 +419,7 @@ func TestTheEventOfAMissingVolumeNamesTheNodeThatHasIt(t *testing.T) {
 	a, recorder, now := w.auditor()
 	for _, name := range []string{"a", "b"} {
 		w.ask(name, thin(8))
-		w.must(w.run(w.agent(), name))
+		w.must(w.run(name))
 		w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{w.get(name).Status.VolumeID}}))
 	}
 	w.must(w.api.Create(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{
@@ -434,7 +430,7 @@ func TestTheEventOfAMissingVolumeNamesTheNodeThatHasIt(t *testing.T) {
 				{Kind: v1alpha1.OrphanOtherNode, Name: "vg2/id-b", Object: "b", ObjectNode: "node3"}}}}}}))
 	audits := func() []string {
 		for range 12 {
-			w.must(a.audit(t.Context()))
+			w.must(a.Audit(t.Context()))
 			*now = now.Add(settleTime)
 		}
 		return said(recorder)
@@ -471,17 +467,17 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()
 	w.ask("a", thin(8))
-	w.must(w.run(w.agent(), "a"))
-	w.must(a.audit(t.Context()))
+	w.must(w.run("a"))
+	w.must(a.Audit(t.Context()))
 	w.fake.Fail("Report", errors.New("exit status 5"))
-	if err := a.audit(t.Context()); err == nil {
+	if err := a.Audit(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	w.fake.Fail("Report", nil)
 	w.fake.Detach("/dev/b")
 	*now = now.Add(time.Hour)
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 		*now = now.Add(time.Hour)
 	}
 	if len(a.Orphans("thin")) != 0 || len(said(recorder)) != 0 {
@@ -491,7 +487,7 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 		t.Error("nothing is said about a volume whose disk is away")
 	}
 	w.fake.Attach("/dev/b")
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if _, still := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; still {
 		t.Error("the condition stays although all is well")
 	}
@@ -504,16 +500,16 @@ func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
 	a, _, now := w.auditor()
 	a.MaxVolumes = 10
 	w.ask("a", thin(8))
-	w.must(w.run(w.agent(), "a"))
+	w.must(w.run("a"))
 	w.ask("b", thin(8))
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 		*now = now.Add(time.Hour)
 	}
 	orphans := len(a.Orphans("thin"))
 	w.fake.Fail("Report", errors.New("exit status 5"))
 	for i, want := range []int{1, 1, 0, 0} {
-		if err := a.audit(t.Context()); err == nil {
+		if err := a.Audit(t.Context()); err == nil {
 			t.Fatal("no error")
 		}
 		if n := testutil.CollectAndCount(a, "lvms_volume_size_bytes"); n != want {
@@ -524,7 +520,7 @@ func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
 		t.Errorf("%d orphans, and %d were known", n, orphans)
 	}
 	w.fake.Fail("Report", nil)
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if n := testutil.CollectAndCount(a, "lvms_volume_size_bytes"); n != 1 {
 		t.Errorf("%d series when they can be read again", n)
 	}
@@ -565,11 +561,11 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	w.ask("a", thin(8))
-	w.must(w.run(w.agent(), "a"))
+	w.must(w.run("a"))
 	check := func(what, want string) {
 		t.Helper()
 		for range 2 {
-			w.must(a.audit(t.Context()))
+			w.must(a.Audit(t.Context()))
 		}
 		if got, isSet := w.get("a").Annotations[v1alpha1.SuspendedDevicesAnnotation]; got != want || isSet != (want != "") {
 			t.Errorf("%s: got %q", what, got)
@@ -580,7 +576,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 		AddTag: deviceclass.SuspendedTag}))
 	check("suspended", "/dev/b")
 	w.fake.Fail("Report", errors.New("lvm does not answer"))
-	if err := a.audit(t.Context()); err == nil {
+	if err := a.Audit(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	w.fake.Fail("Report", nil)
@@ -602,16 +598,16 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		lv := w.get(name)
 		lv.Annotations = nil
 		w.must(w.api.Update(t.Context(), lv))
-		w.must(w.run(w.agent(), name))
+		w.must(w.run(name))
 		w.fake.Edit("thin", string(lv.UID), func(lv *lvm.LV) { lv.Tags = nil })
 	}
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data"}},
 	}))
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	commands := w.fake.Calls()["LVChangeTags"]
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if commands != 2 || w.fake.Calls()["LVChangeTags"] != commands {
 		t.Errorf("%d commands, then %d", commands, w.fake.Calls()["LVChangeTags"])
 	}
@@ -659,7 +655,7 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	a, _, _ := w.auditor()
 	for _, name := range []string{"a", "b"} {
 		w.ask(name, thin(8))
-		w.must(w.run(w.agent(), name))
+		w.must(w.run(name))
 	}
 	a.States = numbered{a.States}
 	volumes, _, err := a.States.Volumes(t.Context())
@@ -684,18 +680,18 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 			t.Errorf("%s: %d series, want %d", what, n, series)
 		}
 	}
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	check("broken", wrong, 1)
 	if v := files.asked[devices[volume]]; v.Class != "thin" || v.Name != volume || v.Claim != "ns/a" || devices[volume] == "" {
 		t.Errorf("asked for %v", files.asked)
 	}
 	files.problems, files.err = nil, errors.New("no mounts")
-	if err := a.audit(t.Context()); err == nil {
+	if err := a.Audit(t.Context()); err == nil {
 		t.Error("nothing is said of what could not be read")
 	}
 	check("not read", wrong, 1)
 	files.err = nil
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	check("well again", "", 0)
 }
 
@@ -704,14 +700,14 @@ func TestWhatKeepsAPodFromEndingIsInTheCondition(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	w.ask("a", thin(8))
-	w.must(w.run(w.agent(), "a"))
+	w.must(w.run("a"))
 	a.States = numbered{a.States}
 	const reason = "its Pod cannot end"
 	detained, failure := map[string]string{"254:0": reason, "254:9": "another"}, error(nil)
 	a.Detained = func(context.Context) (map[string]string, error) { return detained, failure }
 	check := func(what, want string, fails bool) {
 		t.Helper()
-		if err := a.audit(t.Context()); (err != nil) != fails {
+		if err := a.Audit(t.Context()); (err != nil) != fails {
 			t.Errorf("%s: %v", what, err)
 		}
 		if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got != want {

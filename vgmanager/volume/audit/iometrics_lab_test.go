@@ -1,6 +1,6 @@
 //go:build lab
 
-package logicalvolume
+package audit
 
 import (
 	"os"
@@ -50,7 +50,7 @@ func newMeasured(t *testing.T) *measured {
 	w.must(engine.Publish(deviceclass.Class{Name: "thick", VolumeGroup: measuredGroup, Type: types.TypeThick}))
 	w.must(engine.Publish(deviceclass.Class{Name: "thin", VolumeGroup: measuredGroup, Type: types.TypeThin,
 		ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 10}}))
-	m.auditor = NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Namespace: "ns", States: engine,
+	m.auditor = New(Options{Client: w.api, Live: w.api, Node: "node1", Namespace: "ns", States: engine,
 		Recorder: events.NewFakeRecorder(100), MaxVolumes: 10, IO: devicemapper.New()})
 	report, err := m.lvm.Report(t.Context())
 	w.must(err)
@@ -81,7 +81,7 @@ func (m *measured) series(metric, volume string) map[string]float64 {
 	m.Helper()
 	_, err := m.lvm.Report(m.Context())
 	m.must(err)
-	m.must(m.auditor.audit(m.Context()))
+	m.must(m.auditor.Audit(m.Context()))
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.auditor)
 	families, err := registry.Gather()

@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // maxAdopted is the maximum number of volumes to tag in one audit. Each one requires a command.
@@ -52,9 +53,9 @@ func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objec
 			return err
 		}
 		if claim == "" {
-			claim = claimOf(v.Tags)
+			claim = identity.ClaimOf(v.Tags)
 		}
-		add, remove := changedTags(v.Tags, tagsOf(owner, a.Cluster, claim))
+		add, remove := identity.ChangedTags(v.Tags, identity.Tags(owner, a.Cluster, claim))
 		if err := a.States.TagLV(ctx, v.Class, v.Name, add, remove); err != nil {
 			return fmt.Errorf("tag logical volume %s: %w", v.Name, err)
 		}

@@ -1,4 +1,6 @@
-package logicalvolume
+// Package audit compares LogicalVolume objects with the logical volumes of this node: it reports orphans and problems,
+// and has the metrics of volumes.
+package audit
 
 import (
 	"context"
@@ -38,8 +40,7 @@ type States interface {
 // volume to its object, and tags the logical volumes that an older version created. It removes nothing. It implements
 // prometheus.Collector.
 type Auditor struct {
-	AuditorOptions
-	now     func() time.Time
+	Options
 	notices chan struct{}
 	// changed are called when the orphans of a class have changed.
 	changed []func()
@@ -60,8 +61,8 @@ type Auditor struct {
 	ioFailure   string                             // why the last scrape could not read the I/O of volumes, or ""
 }
 
-// AuditorOptions configures an Auditor.
-type AuditorOptions struct {
+// Options configures an Auditor.
+type Options struct {
 	// Client reads LogicalVolumes and the Node from a cache. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
@@ -79,12 +80,17 @@ type AuditorOptions struct {
 	IO IOCounters
 	// MaxVolumes is the maximum number of volumes with their own metrics. 0 disables them.
 	MaxVolumes int
+	// Now is time.Now if it is nil.
+	Now func() time.Time
 }
 
-// NewAuditor returns an Auditor.
-func NewAuditor(o AuditorOptions) *Auditor {
+// New returns an Auditor.
+func New(o Options) *Auditor {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	a := &Auditor{
-		AuditorOptions: o, now: time.Now, notices: make(chan struct{}, 1),
+		Options: o, notices: make(chan struct{}, 1),
 		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]lookup{},
 		orphans: map[string][]v1alpha1.OrphanStatus{},
 	}
@@ -138,7 +144,7 @@ func (a *Auditor) NeedLeaderElection() bool { return false }
 // Start audits until ctx ends. It implements manager.Runnable.
 func (a *Auditor) Start(ctx context.Context) error {
 	for {
-		if err := a.audit(ctx); err != nil && ctx.Err() == nil {
+		if err := a.Audit(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "cannot compare logical volumes with their objects", "node", a.Node)
 		}
 		select {
@@ -155,8 +161,8 @@ func (a *Auditor) Start(ctx context.Context) error {
 	}
 }
 
-// audit runs one audit. A volume in a class that is not available does not count as missing.
-func (a *Auditor) audit(ctx context.Context) error {
+// Audit runs one audit. A volume in a class that is not available does not count as missing.
+func (a *Auditor) Audit(ctx context.Context) error {
 	// The objects are read last, because an object is created before its logical volume and deleted after it.
 	volumes, classes, err := a.States.Volumes(ctx)
 	a.noteRead(err)

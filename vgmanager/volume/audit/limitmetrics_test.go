@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"errors"
@@ -62,7 +62,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 	a.MaxVolumes = 10
 	for _, name := range []string{"a", "b", "unlimited"} {
 		w.ask(name, thin(8))
-		w.must(w.run(w.agent(), name))
+		w.must(w.run(name))
 	}
 	for name, limits := range map[string]topolvmv1.LogicalVolume{
 		"a": limited("", "readIOPS=500 writeIOPS=100 readBytesPerSecond=4096 writeBytesPerSecond=8192",
@@ -98,7 +98,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 		want.WriteString(l)
 	}
 	for range 2 {
-		w.must(a.audit(t.Context()))
+		w.must(a.Audit(t.Context()))
 		if err := testutil.CollectAndCompare(a, strings.NewReader(want.String()), names...); err != nil {
 			t.Error(err)
 		}
@@ -108,7 +108,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 	}
 	w.fake.Fail("Report", errors.New("exit status 5"))
 	for i, want := range []int{6, 6, 0} {
-		if err := a.audit(t.Context()); err == nil {
+		if err := a.Audit(t.Context()); err == nil {
 			t.Fatal("no error")
 		}
 		if n := testutil.CollectAndCount(a, names...); n != want {
@@ -119,7 +119,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 	object := w.get("a")
 	object.Annotations[v1alpha1.IOLimitsInForceAnnotation] = v1alpha1.NoIOLimits
 	w.must(w.api.Update(t.Context(), object))
-	w.must(a.audit(t.Context()))
+	w.must(a.Audit(t.Context()))
 	if n := testutil.CollectAndCount(a, names...); n != 2 {
 		t.Errorf("%d series when the limits of a volume were removed, want 2", n)
 	}

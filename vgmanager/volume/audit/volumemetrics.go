@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // volumeLabels are the labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its
@@ -86,7 +87,7 @@ func newVolumeMetrics(volumes []engine.VolumeState, most int) (map[string]int, [
 	list := make([]volumeMetrics, 0, len(volumes))
 	for _, v := range volumes {
 		count[v.Class]++
-		namespace, claim, _ := strings.Cut(claimOf(v.Tags), "/")
+		namespace, claim, _ := strings.Cut(identity.ClaimOf(v.Tags), "/")
 		list = append(list, volumeMetrics{class: v.Class, group: v.VolumeGroup, name: v.Name,
 			namespace: namespace, claim: claim, size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly,
 			extents: v.Devices})

@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"slices"

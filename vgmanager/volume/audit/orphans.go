@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"cmp"
@@ -25,6 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // settleTime is how long something must be an orphan before it is reported. Volumes that are being created or
@@ -59,7 +60,7 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 	wanted := map[string]bool{}
 	there := map[string]bool{}
 	for i := range objects {
-		wanted[name(&objects[i])] = true
+		wanted[identity.Name(&objects[i])] = true
 	}
 	var found []orphan
 	for _, v := range volumes {
@@ -69,9 +70,9 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 		}
 		o := orphan{class: v.Class, OrphanStatus: v1alpha1.OrphanStatus{
 			Kind: v1alpha1.OrphanLogicalVolume, Name: v.VolumeGroup + "/" + v.Name,
-			Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
+			Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: identity.ClaimOf(v.Tags),
 		}}
-		o.object = objectOf(v.Tags)
+		o.object = identity.ObjectOf(v.Tags)
 		o.moving = isCopy(v.Tags)
 		o.existingGroup = v.ExistingVolumeGroup
 		if !v.Created.IsZero() {
@@ -136,7 +137,7 @@ func (a *Auditor) lookUpOthers(ctx context.Context, found []orphan) []orphan {
 		}
 		key := o.key()
 		last, known := a.others[key]
-		if !known || !a.now().Before(last.until) {
+		if !known || !a.Now().Before(last.until) {
 			owner, belongs, err := a.otherOwner(ctx, o, earlierVolumes)
 			switch {
 			case err != nil:
@@ -148,9 +149,9 @@ func (a *Auditor) lookUpOthers(ctx context.Context, found []orphan) []orphan {
 				orphans = append(orphans, o)
 				continue
 			default:
-				last = lookup{until: a.now().Add(firstAge), owner: owner}
+				last = lookup{until: a.Now().Add(firstAge), owner: owner}
 				if known && owner == nil {
-					last.until = a.now().Add(othersAge)
+					last.until = a.Now().Add(othersAge)
 				}
 			}
 		}
@@ -196,7 +197,7 @@ func (a *Auditor) otherOwner(ctx context.Context, o orphan,
 		volumes, err := earlierVolumes()
 		return nil, volumes[volume], err
 	}
-	if !isMissing(object) || o.moving || !object.DeletionTimestamp.IsZero() || isMoved(object) ||
+	if !isMissing(object) || o.moving || !object.DeletionTimestamp.IsZero() || identity.IsMoved(object) ||
 		object.Annotations[v1alpha1.FenceAnnotation] != "" || object.Annotations[v1alpha1.MovedVolumeAnnotation] != "" {
 		return nil, true, nil
 	}
@@ -207,7 +208,7 @@ func (a *Auditor) otherOwner(ctx context.Context, o orphan,
 func (a *Auditor) objectElsewhere(ctx context.Context, o orphan) (*topolvmv1.LogicalVolume, error) {
 	_, volume, _ := strings.Cut(o.Name, "/")
 	elsewhere := func(lv *topolvmv1.LogicalVolume) bool {
-		return lv.Spec.NodeName != a.Node && name(lv) == volume
+		return lv.Spec.NodeName != a.Node && identity.Name(lv) == volume
 	}
 	if o.object != "" {
 		lv := &topolvmv1.LogicalVolume{}
@@ -256,26 +257,6 @@ func (a *Auditor) earlierVolumes(ctx context.Context) (map[string]bool, error) {
 // uidPattern matches a Kubernetes UID.
 var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// objectOf returns the name of the LogicalVolume for which a logical volume was created. It returns "" for a volume
-// of an older version.
-func objectOf(tags []string) string {
-	for _, tag := range tags {
-		if object, ok := strings.CutPrefix(tag, v1alpha1.VolumeNameTagPrefix); ok {
-			return object
-		}
-	}
-	return ""
-}
-
-func claimOf(tags []string) string {
-	for _, tag := range tags {
-		if claim, ok := strings.CutPrefix(tag, v1alpha1.VolumeClaimTagPrefix); ok {
-			return claim
-		}
-	}
-	return ""
-}
-
 // settle keeps the orphans that were found for at least settleTime.
 func (a *Auditor) settle(found []orphan, classes map[string]error) {
 	since := map[string]time.Time{}
@@ -288,12 +269,12 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 	for _, o := range found {
 		first, known := a.since[o.key()]
 		if !known {
-			first = a.now()
+			first = a.Now()
 			// Run the next audit when the orphan is old enough.
 			time.AfterFunc(settleTime+auditGap, a.Wake)
 		}
 		since[o.key()] = first
-		if a.now().Sub(first) >= settleTime {
+		if a.Now().Sub(first) >= settleTime {
 			orphans[o.class] = append(orphans[o.class], o.OrphanStatus)
 		}
 	}
@@ -370,7 +351,7 @@ func (a *Auditor) reportOrphans(ctx context.Context, found []orphan, objects []t
 	// They are read once for all orphans.
 	elsewhere := sync.OnceValues(func() (map[string]string, error) { return a.elsewhere(ctx) })
 	for _, o := range found {
-		age := a.now().Sub(a.since[o.key()])
+		age := a.Now().Sub(a.since[o.key()])
 		if age < settleTime || o.Kind == v1alpha1.OrphanObject && age < missingTime {
 			continue
 		}

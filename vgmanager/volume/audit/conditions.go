@@ -1,4 +1,4 @@
-package logicalvolume
+package audit
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
 // FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
@@ -31,7 +32,7 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []engine.Volume
 	named := map[string]service.Volume{}
 	for _, v := range volumes {
 		if v.Device != "" {
-			named[v.Device] = service.Volume{Class: v.Class, Name: v.Name, Claim: claimOf(v.Tags)}
+			named[v.Device] = service.Volume{Class: v.Class, Name: v.Name, Claim: identity.ClaimOf(v.Tags)}
 		}
 	}
 	problems, err := a.FileSystems.Problems(ctx, named)
