@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
@@ -27,7 +26,7 @@ const snapshotPrefix = "snapshot-"
 // unbound returns an error if a bound PersistentVolume has the logical volume as its handle, or if that cannot be
 // determined. The CSI controller deletes a LogicalVolume after its PersistentVolume was released. Any other deletion,
 // for example of the CRD, must not remove data that a claim still uses.
-func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (r *remover) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	volume := &corev1.PersistentVolume{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, volume)
 	if client.IgnoreNotFound(err) != nil {
@@ -41,24 +40,6 @@ func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 		return nil
 	}
 	return r.unboundInList(ctx, lv)
-}
-
-// unboundInList checks for a bound PersistentVolume whose name differs from that of the LogicalVolume.
-func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	var used error
-	err := paging.Until(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) bool {
-		for i := range list.Items {
-			if volume := &list.Items[i]; refersTo(volume, lv) && used == nil {
-				used = inUse(volume)
-			}
-		}
-		return used != nil
-	})
-	if err != nil {
-		return status.Errorf(codes.Unavailable,
-			"list PersistentVolumes, one of which may use logical volume %s: %v", identity.Name(lv), err)
-	}
-	return used
 }
 
 func refersTo(volume *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {

@@ -39,7 +39,7 @@ type Copier interface {
 
 // isElsewhere reports whether a copy cannot be a snapshot of its source, which is on another node or in another device
 // class.
-func (r *Reconciler) isElsewhere(source, lv *topolvmv1.LogicalVolume) bool {
+func (r *receiver) isElsewhere(source, lv *topolvmv1.LogicalVolume) bool {
 	return source != nil && (source.Spec.NodeName != r.Node || source.Spec.DeviceClass != lv.Spec.DeviceClass)
 }
 
@@ -50,7 +50,7 @@ func isClone(lv *topolvmv1.LogicalVolume) bool {
 
 // awaitFence does nothing for a clone whose source is not closed yet. The operator writes to the status what the clone
 // waits for, unless that has an error of this agent.
-func (r *Reconciler) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+func (r *receiver) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	r.events.Clear(lv, createFailed.Reason)
 	if lv.Status.Code == codes.OK || lv.Status.Code == codes.Aborted {
 		return ctrl.Result{}, nil
@@ -61,7 +61,7 @@ func (r *Reconciler) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume
 // copy creates a logical volume and copies the data of a snapshot to it, or that of a thick volume that is closed, in
 // one round. The logical volume has CopyingTag until it was compared with the source, and only then it is written to
 // the status.
-func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+func (r *receiver) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
 	case isClone(lv) && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "":
 		return r.awaitFence(ctx, lv)
@@ -92,7 +92,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 
 // copyProgressed writes how far a copy is, if that has changed: for the operator to the annotation that the target of a
 // move has too, and for people to the status.
-func (r *Reconciler) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
+func (r *receiver) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
 	node string) error {
 	message := progressMessage(record, node)
 	if lv.Status.Code == codes.Aborted && lv.Status.Message == message &&
@@ -125,7 +125,7 @@ func progressMessage(r v1alpha1.CopyRecord, node string) string {
 // checkFence returns FailedPrecondition if the source of a clone no longer has the fence under which the clone is
 // copied, or is being deleted: then it could have been written to before all of it was copied and compared. The agent
 // of the source withdraws FencedAnnotation before it opens the volume.
-func (r *Reconciler) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (r *receiver) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if !isClone(lv) {
 		return nil
 	}
@@ -140,16 +140,6 @@ func (r *Reconciler) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume
 		a[v1alpha1.FenceTimeAnnotation] != lv.Annotations[v1alpha1.FenceTimeAnnotation] {
 		return status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s could be changed since the copy to "+
 			"node %s began, so the copy is discarded, and begins again", lv.Spec.Source, lv.Spec.NodeName)
-	}
-	return nil
-}
-
-// stopCopy ends the copy of a volume that is removed.
-func (r *Reconciler) stopCopy(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	waiting, cancel := context.WithTimeout(ctx, copyStopLimit)
-	defer cancel()
-	if err := r.Copier.Stop(waiting, copyKey(lv)); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
 }

@@ -193,8 +193,8 @@ type groupMembers struct {
 func (m groupMembers) Prepare(ctx context.Context, p groupsnapshot.Pair) error {
 	r := m.volumes
 	// The removal of a LogicalVolume must not come between the check and the creation.
-	r.grouping.Lock()
-	defer r.grouping.Unlock()
+	r.remover.grouping.Lock()
+	defer r.remover.grouping.Unlock()
 	lv := &topolvmv1.LogicalVolume{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m.of[p.Snapshot]), lv); err != nil {
 		return err

@@ -21,6 +21,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
+// importer gives objects logical volumes that exist already.
+type importer struct{ *objects }
+
 // Events about imports.
 var (
 	// importFailed is a Warning event on the LogicalVolume: the node cannot use the existing logical volume that the
@@ -32,16 +35,16 @@ var (
 // take makes an existing logical volume the volume of an object that was created or restored for it. It creates
 // nothing. The tags on the disk are written before the status, so that a process that is killed in between can
 // continue.
-func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (ctrl.Result, error) {
-	size, err := r.takeVolume(ctx, lv, volume)
+func (p *importer) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (ctrl.Result, error) {
+	size, err := p.takeVolume(ctx, lv, volume)
 	if err != nil {
-		r.events.Emit(lv, importFailed, r.Node, volume, message(err))
-		return r.fail(ctx, lv, err)
+		p.events.Emit(lv, importFailed, p.Node, volume, message(err))
+		return p.fail(ctx, lv, err)
 	}
-	r.events.Clear(lv, importFailed.Reason, createFailed.Reason)
+	p.events.Clear(lv, importFailed.Reason, createFailed.Reason)
 	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
 		lv.Annotations[v1alpha1.ClaimAnnotation])
-	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+	return ctrl.Result{}, p.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID, s.CurrentSize = volume, resource.NewQuantity(size, resource.BinarySI)
 		s.Code, s.Message = codes.OK, ""
 	})
@@ -49,14 +52,14 @@ func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volu
 
 // takeVolume replaces the tags of the logical volume, and returns its size. Its errors are not final: the agent tries
 // again, for example when the disks of the volume are attached.
-func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (int64, error) {
-	if err := r.untaken(ctx, lv, volume); err != nil {
+func (p *importer) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (int64, error) {
+	if err := p.untaken(ctx, lv, volume); err != nil {
 		return 0, err
 	}
-	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, volume)
+	found, err := p.Volumes.FindLV(ctx, lv.Spec.DeviceClass, volume)
 	if status.Code(err) == codes.NotFound {
 		return 0, status.Errorf(codes.Unavailable, "device class %s on node %s has no logical volume %s: nothing is "+
-			"created in its place", lv.Spec.DeviceClass, r.Node, volume)
+			"created in its place", lv.Spec.DeviceClass, p.Node, volume)
 	}
 	if err != nil {
 		return 0, status.Errorf(codes.Unavailable, "%s", message(err))
@@ -64,25 +67,25 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if erased := erasedBytes(found.Tags); erased != "" {
 		return 0, status.Errorf(codes.Unavailable, "the removal of logical volume %s on node %s began: at least its "+
 			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
-			r.Node, erased)
+			p.Node, erased)
 	}
 	if lvtag.IsCopying(found.Tags) {
 		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume "+
 			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
-			r.Node)
+			p.Node)
 	}
-	add, remove := identity.ChangedTags(found.Tags, r.ownTags(lv))
+	add, remove := identity.ChangedTags(found.Tags, p.ownTags(lv))
 	if len(add)+len(remove) > 0 {
-		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
+		if err := p.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
 		}
 	}
-	return int64(found.Size), r.recordTags(ctx, lv, found.Tags)
+	return int64(found.Size), p.recordTags(ctx, lv, found.Tags)
 }
 
 // recordTags records in the object what the tags of an existing logical volume say: how it is encrypted, for copies of
 // it, and how it is kept apart from others.
-func (r *Reconciler) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
+func (p *importer) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
 	before := lv.DeepCopy()
 	setEncryption(lv, tags)
 	setSpread(lv, tags)
@@ -90,7 +93,7 @@ func (r *Reconciler) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, lv, patch); err != nil {
+	if err := p.Client.Patch(ctx, lv, patch); err != nil {
 		return status.Errorf(codes.Unavailable, "set the annotations of LogicalVolume %s: %v", lv.Name, err)
 	}
 	return nil
@@ -107,14 +110,14 @@ func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
 
 // untaken returns an error if another object of this node has the logical volume. Two objects with one volume would
 // delete each other's data.
-func (r *Reconciler) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) error {
+func (p *importer) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) error {
 	list := &topolvmv1.LogicalVolumeList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := p.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.UID == lv.UID || other.Spec.NodeName != r.Node {
+		if other.UID == lv.UID || other.Spec.NodeName != p.Node {
 			continue
 		}
 		imported := other.Annotations[v1alpha1.ImportAnnotation] == volume && other.CreationTimestamp.Before(

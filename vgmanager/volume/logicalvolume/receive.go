@@ -2,7 +2,6 @@ package logicalvolume
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -31,12 +29,19 @@ type Copies interface {
 	// CopyRoom returns an error if the pool of a thin class must not get so many bytes of a copy.
 	CopyRoom(ctx context.Context, class string, bytes uint64) error
 	EnsureTarget(ctx context.Context, t engine.CopyTarget) error
+	Rounds
+}
+
+// Rounds record what the logical volume of a target has.
+type Rounds interface {
 	BeginRound(ctx context.Context, class, name, uid, source string) error
 	CopiedInRound(ctx context.Context, class, name, uid string, done int64) error
 	CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error
 	CompleteCopy(ctx context.Context, class, name, uid string, content []string) error
-	RemoveTarget(ctx context.Context, class, name, uid string) error
 }
+
+// receiver copies the data of other volumes to those of this node, for restores, clones and moves.
+type receiver struct{ *objects }
 
 // copying is a logical volume to which the data of another volume is copied: for the target of a move in several
 // rounds, otherwise in one.
@@ -59,7 +64,7 @@ func (c copying) base() string {
 // receive brings the logical volume of the target of a move to the source that its spec names, a snapshot or a fenced
 // thick volume, and writes the record of this round to an annotation. The source of a thin volume changes with each
 // round.
-func (r *Reconciler) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+func (r *receiver) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	record := recordOf(lv)
 	again, err := r.receiveRound(ctx, copying{lv: lv, record: &record})
 	if err != nil {
@@ -90,38 +95,9 @@ func recordOf(lv *topolvmv1.LogicalVolume) v1alpha1.CopyRecord {
 	return record
 }
 
-// writeRecord writes the record of a round if it has changed.
-func (r *Reconciler) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord) error {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode the record of a copy: %w", err)
-	}
-	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
-	return r.patchRecord(ctx, lv, before)
-}
-
-// removeRecord removes the record of a copy that is complete.
-func (r *Reconciler) removeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.CopiedAnnotation)
-	return r.patchRecord(ctx, lv, before)
-}
-
-func (r *Reconciler) patchRecord(ctx context.Context, lv, before *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[v1alpha1.CopiedAnnotation] == before.Annotations[v1alpha1.CopiedAnnotation] {
-		return nil
-	}
-	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err != nil && !apierrors.IsConflict(err) {
-		err = fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.CopiedAnnotation, lv.Name, err)
-	}
-	return client.IgnoreNotFound(err)
-}
-
 // receiveRound continues the round of a target, and adds its progress to the record. It returns after which time to
 // continue, 0 if the round is complete.
-func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration, error) {
+func (r *receiver) receiveRound(ctx context.Context, c copying) (time.Duration, error) {
 	lv := c.lv
 	if lv.Spec.Source == "" {
 		return 0, status.Errorf(codes.InvalidArgument, "LogicalVolume %s is the target of a move and has no source",
@@ -160,7 +136,7 @@ func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration
 
 // copyTarget returns the logical volume to which a volume is copied. One that is not the target of a move is new until
 // its first use, as if it were created empty.
-func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
+func (r *receiver) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
 	tags := r.newTags(lv)
 	if !identity.IsTarget(lv) {
 		tags = append(tags, v1alpha1.NewTag)
@@ -170,7 +146,7 @@ func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
 }
 
 // recreateTarget removes a logical volume that its thin pool does not have. The next call creates another one.
-func (r *Reconciler) recreateTarget(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) error {
+func (r *receiver) recreateTarget(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) error {
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return err
 	}
@@ -221,7 +197,7 @@ func planRound(tags lvtag.Round, source, base string, poolZeroes bool) roundStep
 
 // restart removes the logical volume of a target. The next call creates another one. A thick one is kept, and all of it
 // is written again: a removed one would leave its data on the disks.
-func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *engine.Device,
+func (r *receiver) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *engine.Device,
 	round lvtag.Round) (time.Duration, error) {
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
@@ -237,8 +213,8 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, d
 }
 
 // copyRound copies the data of a round, and waits for a short time.
-func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.Device, round lvtag.Round) (time.Duration,
-	error) {
+func (r *receiver) copyRound(ctx context.Context, c copying, device *engine.Device,
+	round lvtag.Round) (time.Duration, error) {
 	record := c.record
 	record.Base = round.Base
 	record.CopiedBytes = uint64(round.Copied)
@@ -271,7 +247,7 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *engine.De
 }
 
 // completeRound records that a target has all data of its source. content are the tags of the source.
-func (r *Reconciler) completeRound(ctx context.Context, lv *topolvmv1.LogicalVolume, content []string) error {
+func (r *receiver) completeRound(ctx context.Context, lv *topolvmv1.LogicalVolume, content []string) error {
 	class, uid := lv.Spec.DeviceClass, string(lv.UID)
 	if identity.IsTarget(lv) {
 		return r.Volumes.CompleteRound(ctx, class, identity.Name(lv), uid, lv.Spec.Source, content)
@@ -290,7 +266,7 @@ func restartOf(err error) string {
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
-func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.Device,
+func (r *receiver) copyBlocks(ctx context.Context, c copying, device *engine.Device,
 	round lvtag.Round) (copies.Progress, error) {
 	node, err := r.sourceNode(ctx, c)
 	if err != nil {
@@ -316,7 +292,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *engine.D
 }
 
 // roomFor returns the Room of a copies.Target.
-func (r *Reconciler) roomFor(lv *topolvmv1.LogicalVolume, device *engine.Device) func(context.Context, uint64) error {
+func (r *receiver) roomFor(lv *topolvmv1.LogicalVolume, device *engine.Device) func(context.Context, uint64) error {
 	if device.ThinPool == "" {
 		return nil
 	}
@@ -326,7 +302,7 @@ func (r *Reconciler) roomFor(lv *topolvmv1.LogicalVolume, device *engine.Device)
 }
 
 // sourceNode returns the node of the source of a round.
-func (r *Reconciler) sourceNode(ctx context.Context, c copying) (string, error) {
+func (r *receiver) sourceNode(ctx context.Context, c copying) (string, error) {
 	if c.node != "" {
 		return c.node, nil
 	}

@@ -9,10 +9,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -22,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
@@ -35,26 +31,43 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
-// Volumes manages the logical volumes of this node. engine.Engine implements it.
+// Volumes are the logical volumes of this node. engine.Engine implements it.
 type Volumes interface {
+	Lister
+	Provisioner
+	Remover
+	Copies
+	Moves
+}
+
+// Lister finds logical volumes.
+type Lister interface {
 	Classes
-	CreateLV(ctx context.Context, in engine.NewVolume) (*lvm.LV, error)
-	CreateLVSnapshot(ctx context.Context, in engine.NewSnapshot) (*lvm.LV, error)
-	ResizeLV(ctx context.Context, class, name string, size int64) (actual int64, err error)
-	RemoveLV(ctx context.Context, class, name string) error
 	FindLV(ctx context.Context, class, name string) (*lvm.LV, error)
 	// Tagged returns the volumes of a class that have a tag.
 	Tagged(ctx context.Context, class, tag string) ([]lvm.LV, error)
+	// Exists returns true if any volume group of the node has a volume with this name.
+	Exists(ctx context.Context, name string) (bool, error)
+}
+
+// Provisioner creates and changes logical volumes.
+type Provisioner interface {
+	CreateLV(ctx context.Context, in engine.NewVolume) (*lvm.LV, error)
+	CreateLVSnapshot(ctx context.Context, in engine.NewSnapshot) (*lvm.LV, error)
+	ResizeLV(ctx context.Context, class, name string, size int64) (actual int64, err error)
 	// Discard removes a volume for which engine.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
-	// Exists returns true if any volume group of the node has a volume with this name.
-	Exists(ctx context.Context, name string) (bool, error)
+}
+
+// Remover removes logical volumes, and those of the targets of moves.
+type Remover interface {
 	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
 	// this is complete.
 	EraseVolume(ctx context.Context, eraser engine.Eraser, class, name string) (progress string, err error)
-	Copies
-	Moves
+	RemoveLV(ctx context.Context, class, name string) error
+	AbandonTarget(ctx context.Context, class, name, uid string) error
+	RemoveTarget(ctx context.Context, class, name, uid string) error
 }
 
 // Options configures a Reconciler.
@@ -77,17 +90,23 @@ type Options struct {
 	Recorder event.Recorder
 }
 
-// Reconciler reconciles the LogicalVolumes of this node.
+// Reconciler reconciles the LogicalVolumes of this node. Each of its parts has one of the things that can be done for
+// an object.
 type Reconciler struct {
-	Options
-	events *event.Emitter
-	// grouping is held while a pending snapshot of a group is created or removed.
-	grouping sync.Mutex
+	*objects
+	importer importer
+	receiver receiver
+	mover    mover
+	remover  remover
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, events: event.NewEmitter(o.Recorder)}
+	shared := &objects{Options: o, events: event.NewEmitter(o.Recorder)}
+	r := &Reconciler{objects: shared, importer: importer{shared}, receiver: receiver{shared}, mover: mover{shared}}
+	r.remover.objects = shared
+	r.remover.mover = r.mover
+	return r
 }
 
 // retryRefused is the delay before a refused operation is retried. The reason can be temporary, for example no free
@@ -128,16 +147,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// ours returns true if this agent manages the object.
-func (r *Reconciler) ours(object client.Object) bool {
-	lv, ok := object.(*topolvmv1.LogicalVolume)
-	if !ok || lv.Spec.NodeName != r.Node {
-		return false
-	}
-	_, pending := lv.Annotations[v1alpha1.PendingDeletionAnnotation]
-	return !pending || service.IsPendingInGroup(lv)
-}
-
 func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	if lv.Spec.DeviceClass == "" {
 		if done, err := r.nameClass(ctx, lv); done || apierrors.IsConflict(err) {
@@ -147,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		}
 	}
 	if !lv.DeletionTimestamp.IsZero() {
-		return r.remove(ctx, lv)
+		return r.remover.remove(ctx, lv)
 	}
 	if lv.Status.VolumeID == "" && service.IsPendingInGroup(lv) {
 		return ctrl.Result{}, nil // GroupReconciler creates it
@@ -172,9 +181,9 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	case identity.IsMoved(lv):
 		return r.move(ctx, lv)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
-		return r.refused(ctx, lv)
+		return r.importer.refused(ctx, lv)
 	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
-		return r.take(ctx, lv, lv.Annotations[v1alpha1.ImportAnnotation])
+		return r.importer.take(ctx, lv, lv.Annotations[v1alpha1.ImportAnnotation])
 	case lv.Status.VolumeID == "":
 		return r.createUnlessRestored(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
@@ -183,21 +192,63 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return ctrl.Result{}, nil
 }
 
-// mark adds the finalizer and the label to an object that does not have them, before a volume is created, so that no
-// volume is left behind. It returns true if it patched the object, which then is as the API server has it.
-func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	before := lv.DeepCopy()
-	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
-	if lv.Labels[v1alpha1.CreatedByLabel] == "" {
-		if lv.Labels == nil {
-			lv.Labels = map[string]string{}
+// move does what is required for a move. The object was read from the API server just now.
+func (r *Reconciler) move(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	switch {
+	case identity.IsTarget(lv):
+		return r.receiver.receive(ctx, lv)
+	case identity.IsRetired(lv):
+		return r.mover.retire(ctx, lv)
+	}
+	return r.mover.adopt(ctx, lv)
+}
+
+// createUnlessRestored creates the logical volume of an object, unless the object was restored. An object that Velero
+// or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
+// volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
+// operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: the
+// agent proposes the snapshot that was created for it. The operator marks an object whose claim no longer exists as
+// unclaimed: its volume is refused, and the operator deletes the object.
+func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	snapshot, err := r.importer.restored(ctx, lv)
+	if err == nil && snapshot != "" {
+		err = r.importer.propose(ctx, lv, snapshot)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		lv.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
 	}
-	if len(before.Finalizers) == len(lv.Finalizers) && len(before.Labels) == len(lv.Labels) {
-		return false, nil
+	if err != nil {
+		r.events.Emit(lv, createFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
 	}
-	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; unclaimed {
+		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
+			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
+	}
+	if err := r.checkLimits(lv); err != nil {
+		r.events.Emit(lv, createFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
+	}
+	return r.create(ctx, lv)
+}
+
+// checkLimits returns an error if a volume has I/O limits that this node cannot apply. The provisioner then selects
+// another node.
+func (r *Reconciler) checkLimits(lv *topolvmv1.LogicalVolume) error {
+	text := lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	limits, err := v1alpha1.ParseIOLimits(text)
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s: %v",
+			v1alpha1.IOLimitsAnnotation, lv.Name, err)
+	}
+	if limits == (v1alpha1.IOLimits{}) {
+		return nil
+	}
+	if err := r.SupportsLimits(); err != nil {
+		return status.Errorf(codes.ResourceExhausted, "the volume has the I/O limits %s of a VolumeAttributesClass: %v",
+			text, err)
+	}
+	return nil
 }
 
 // create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
@@ -207,8 +258,8 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
-	if isClone(lv) || r.isElsewhere(source, lv) {
-		return r.copy(ctx, lv, source)
+	if isClone(lv) || r.receiver.isElsewhere(source, lv) {
+		return r.receiver.copy(ctx, lv, source)
 	}
 	size, err := r.make(ctx, lv, source)
 	if errors.Is(err, engine.ErrUnfinished) {
@@ -223,44 +274,6 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		return r.createFailed(ctx, lv, err)
 	}
 	return r.created(ctx, lv, size)
-}
-
-func (r *Reconciler) createFailed(ctx context.Context, lv *topolvmv1.LogicalVolume, err error) (ctrl.Result, error) {
-	r.events.Emit(lv, createFailed, r.Node, message(err))
-	return r.fail(ctx, lv, err)
-}
-
-// created writes that the logical volume exists, with its size in bytes. A copy has no progress any longer.
-func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (ctrl.Result, error) {
-	if err := r.removeRecord(ctx, lv); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = identity.Name(lv), resource.NewQuantity(size, resource.BinarySI)
-		s.Code = codes.OK
-		s.Message = ""
-	})
-}
-
-// disown ensures that no volume is reported in the status of the object, now or later: a write of an earlier process
-// may still be on its way to the API server. disown changes the object, so that this write fails with a conflict.
-func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	before := lv.DeepCopy()
-	lv.Status.Code = codes.Aborted
-	lv.Status.Message = fmt.Sprintf("%v: the logical volume is recreated (%s)", engine.ErrUnfinished,
-		time.Now().UTC().Format(time.RFC3339Nano))
-	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
-
-// ownTags returns the tags that identify an object as the owner of a logical volume.
-func (r *Reconciler) ownTags(lv *topolvmv1.LogicalVolume) []string {
-	return identity.Tags(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])
-}
-
-// newTags returns the tags of a new logical volume that describe its object.
-func (r *Reconciler) newTags(lv *topolvmv1.LogicalVolume) []string {
-	tags := append(r.ownTags(lv), identity.EncryptionTags(lv)...)
-	return append(tags, identity.SpreadTags(lv)...)
 }
 
 // make creates a logical volume, which is empty or a copy of a source of the same device class.
@@ -385,46 +398,4 @@ func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		s.Code = codes.OK
 		s.Message = ""
 	})
-}
-
-// fail writes an error to the status for the client that waits for the result.
-func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) (ctrl.Result, error) {
-	code := status.Code(cause)
-	err := r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) { s.Code, s.Message = code, message(cause) })
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if service.IsRefusal(code) {
-		log.FromContext(ctx).Info("refused a request for a logical volume", "code", code.String(), "cause",
-			message(cause))
-		return ctrl.Result{RequeueAfter: retryRefused}, nil
-	}
-	return ctrl.Result{}, cause
-}
-
-// write patches the status. It returns a conflict if the object has changed since it was read, so that the status
-// never describes an outdated spec.
-func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume,
-	change func(*topolvmv1.LogicalVolumeStatus)) error {
-	before := lv.DeepCopy()
-	change(&lv.Status)
-	if sameStatus(before.Status, lv.Status) {
-		return nil
-	}
-	err := r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
-}
-
-func sameStatus(a, b topolvmv1.LogicalVolumeStatus) bool {
-	sizes := a.CurrentSize == nil && b.CurrentSize == nil ||
-		a.CurrentSize != nil && b.CurrentSize != nil && a.CurrentSize.Cmp(*b.CurrentSize) == 0
-	return a.VolumeID == b.VolumeID && a.Code == b.Code && a.Message == b.Message && sizes
-}
-
-// maxMessage is the maximum length of a message in the status, because LVM can print long messages.
-const maxMessage = 2048
-
-func message(err error) string {
-	text := status.Convert(err).Message()
-	return text[:min(len(text), maxMessage)]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -20,13 +21,21 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
+// remover removes the logical volumes of objects that are deleted.
+type remover struct {
+	*objects
+	mover mover
+	// grouping is held while a pending snapshot of a group is created or removed.
+	grouping sync.Mutex
+}
+
 // erasePoll is the delay until the progress of an erasure is reported again.
 const erasePoll = 10 * time.Second
 
 // remove erases the logical volume if its device class asks for that, removes it, and then removes the finalizer. If
 // the logical volume does not exist, it was never created, or an earlier process removed it and ended before it removed
 // the finalizer.
-func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+func (r *remover) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -40,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if identity.IsTarget(lv) {
 		return r.removeTarget(ctx, lv)
 	}
-	if done, err := r.retireBeforeRemoval(ctx, lv); done || err != nil {
+	if done, err := r.mover.retireBeforeRemoval(ctx, lv); done || err != nil {
 		return ctrl.Result{}, err
 	}
 	progress, err := r.eraseAndRemove(ctx, lv)
@@ -59,7 +68,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 
 // eraseAndRemove removes the logical volume. While it is being erased, it returns a text about the progress instead.
 // Each time, it checks again that nothing needs the data.
-func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
+func (r *remover) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
 	if err := r.mayRemove(ctx, lv); err != nil {
 		if stopping := r.Eraser.Stop(ctx, engine.EraseKey(lv.Spec.DeviceClass, identity.Name(lv))); stopping != nil {
 			return "", status.Errorf(codes.Unavailable, "%s; %v", message(err), stopping)
@@ -74,7 +83,7 @@ func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVo
 }
 
 // mayRemove returns an error if something needs the data of the logical volume, or if that is unknown.
-func (r *Reconciler) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (r *remover) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if err := r.removable(ctx, lv); err != nil {
 		return err
 	}
@@ -94,35 +103,9 @@ func erasedBytes(tags []string) string {
 	return ""
 }
 
-// release removes the finalizer of an object that has no logical volume.
-func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if err := r.Removed(identity.Name(lv)); err != nil {
-		return fmt.Errorf("logical volume %s was removed: %w", identity.Name(lv), err)
-	}
-	return r.removeFinalizer(ctx, lv)
-}
-
-func (r *Reconciler) removeFinalizer(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
-	before := lv.DeepCopy()
-	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
-	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
-}
-
-// neverMade returns true if there is nothing to remove although the device class is not available, because the node
-// never had it: no volume was reported in the status, and no volume exists.
-func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
-	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
-		return false
-	}
-	exists, err := r.Volumes.Exists(ctx, identity.Name(lv))
-	return err == nil && !exists
-}
-
 // removable returns an error if the logical volume belongs to another object. A status that was edited or restored
 // from a backup can have the name of that volume.
-func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (r *remover) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if identity.Name(lv) == string(lv.UID) {
 		return nil
 	}
@@ -140,4 +123,82 @@ func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		}
 	}
 	return nil
+}
+
+// takenBack returns an error if a logical volume was retired and is to be that of the volume again, or if that is
+// unknown. The volume that has adopted it gave it its own name, and a volume that no longer exists needs none.
+func (r *remover) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if lv.Annotations[v1alpha1.RetireAnnotation] == "" || lv.Annotations[v1alpha1.MoveBackAnnotation] == "" ||
+		lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
+		return nil
+	}
+	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	volume, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
+	err = r.noOther(ctx, "the volume of the retired logical volume "+identity.Name(lv),
+		func(other *topolvmv1.LogicalVolume) error {
+			if other.UID == lv.UID || identity.Name(other) != volume {
+				return nil
+			}
+			return status.Errorf(codes.Unavailable, "volume %s is moved back to this node: its logical volume %s is "+
+				"not removed", other.Name, identity.Name(lv))
+		})
+	if err != nil {
+		return err
+	}
+	moved := lv.DeepCopy()
+	moved.Status.VolumeID = volume
+	return r.unboundInList(ctx, moved)
+}
+
+// removeTarget removes the logical volume of a target, unless it was adopted, and then the finalizer.
+func (r *remover) removeTarget(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	progress, err := r.eraseTarget(ctx, lv)
+	gone := status.Code(err) == codes.NotFound || errors.Is(err, engine.ErrNotTarget)
+	if err != nil && !gone && !r.neverMade(ctx, lv) {
+		r.events.Emit(lv, removeFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
+	}
+	if progress != "" {
+		return ctrl.Result{RequeueAfter: erasePoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+			s.Code, s.Message = codes.Aborted, progress
+		})
+	}
+	// The records of the node about the logical volume's name are those of the volume.
+	return ctrl.Result{}, r.removeFinalizer(ctx, lv)
+}
+
+// eraseTarget erases and removes the logical volume of a target. Each step checks again that it is still the target's.
+func (r *remover) eraseTarget(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
+	class, uid := lv.Spec.DeviceClass, string(lv.UID)
+	if err := r.unadopted(ctx, lv); err != nil {
+		return "", err
+	}
+	if err := r.Volumes.AbandonTarget(ctx, class, identity.Name(lv), uid); err != nil {
+		return "", err
+	}
+	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, class, identity.Name(lv))
+	if err != nil || progress != "" {
+		return progress, err
+	}
+	return "", r.Volumes.RemoveTarget(ctx, class, identity.Name(lv), uid)
+}
+
+// unadopted returns an error if the volume was moved to this node, and so to the logical volume of the target.
+func (r *remover) unadopted(ctx context.Context, target *topolvmv1.LogicalVolume) error {
+	what := "one that was moved to logical volume " + identity.Name(target)
+	return r.noOther(ctx, what, func(lv *topolvmv1.LogicalVolume) error {
+		owns := lv.Status.VolumeID == identity.Name(target) && lv.Spec.NodeName == r.Node &&
+			lv.Annotations[v1alpha1.AdoptAnnotation] != ""
+		if !owns && lv.Annotations[v1alpha1.AdoptAnnotation] != string(target.UID) {
+			return nil
+		}
+		return status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has not adopted "+
+			"it yet, so it is not removed", lv.Name, identity.Name(target))
+	})
 }

@@ -17,65 +17,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// createUnlessRestored creates the logical volume of an object, unless the object was restored. An object that Velero
-// or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
-// volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
-// operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: the
-// agent proposes the snapshot that was created for it. The operator marks an object whose claim no longer exists as
-// unclaimed: its volume is refused, and the operator deletes the object.
-func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	snapshot, err := r.restored(ctx, lv)
-	if err == nil && snapshot != "" {
-		err = r.propose(ctx, lv, snapshot)
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
-	}
-	if err != nil {
-		r.events.Emit(lv, createFailed, r.Node, message(err))
-		return r.fail(ctx, lv, err)
-	}
-	if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; unclaimed {
-		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
-			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
-	}
-	if err := r.checkLimits(lv); err != nil {
-		r.events.Emit(lv, createFailed, r.Node, message(err))
-		return r.fail(ctx, lv, err)
-	}
-	return r.create(ctx, lv)
-}
-
-// checkLimits returns an error if a volume has I/O limits that this node cannot apply. The provisioner then selects
-// another node.
-func (r *Reconciler) checkLimits(lv *topolvmv1.LogicalVolume) error {
-	text := lv.Annotations[v1alpha1.IOLimitsAnnotation]
-	limits, err := v1alpha1.ParseIOLimits(text)
-	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s: %v",
-			v1alpha1.IOLimitsAnnotation, lv.Name, err)
-	}
-	if limits == (v1alpha1.IOLimits{}) {
-		return nil
-	}
-	if err := r.SupportsLimits(); err != nil {
-		return status.Errorf(codes.ResourceExhausted, "the volume has the I/O limits %s of a VolumeAttributesClass: %v",
-			text, err)
-	}
-	return nil
-}
-
 // propose names the existing snapshot of a restored object in an annotation. It always returns an error: with the code
 // Unavailable, the operator reads the annotation. Agents cannot choose the volume of an object themselves.
-func (r *Reconciler) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, snapshot string) error {
-	if err := r.untaken(ctx, lv, snapshot); err != nil {
+func (p *importer) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, snapshot string) error {
+	if err := p.untaken(ctx, lv, snapshot); err != nil {
 		return err
 	}
 	if lv.Annotations[v1alpha1.ExistingVolumeAnnotation] != snapshot {
 		before := lv.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ExistingVolumeAnnotation, snapshot)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		switch err := r.Client.Patch(ctx, lv, patch); {
+		switch err := p.Client.Patch(ctx, lv, patch); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return err // The object has changed.
 		case err != nil:
@@ -85,17 +37,17 @@ func (r *Reconciler) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, s
 	}
 	return status.Errorf(codes.Unavailable, "device class %s on node %s has the snapshot %s of an earlier "+
 		"LogicalVolume %s. It is used when the operator has checked that no other object has it",
-		lv.Spec.DeviceClass, r.Node, snapshot, lv.Name)
+		lv.Spec.DeviceClass, p.Node, snapshot, lv.Name)
 }
 
 // refused is called for an object whose status has a final error. The client deletes the object, or requests something
 // else. Only a restored object has no client: its error is not final.
-func (r *Reconciler) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	handle, err := r.handle(ctx, lv)
+func (p *importer) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	handle, err := p.handle(ctx, lv)
 	if err != nil || handle == "" || handle == string(lv.UID) {
 		return ctrl.Result{}, err
 	}
-	return r.fail(ctx, lv, status.Errorf(codes.Unavailable, "PersistentVolume %s has the logical volume %s, which was "+
+	return p.fail(ctx, lv, status.Errorf(codes.Unavailable, "PersistentVolume %s has the logical volume %s, which was "+
 		"created for an earlier LogicalVolume of this name: %s", lv.Name, handle, lv.Status.Message))
 }
 
@@ -104,15 +56,15 @@ func (r *Reconciler) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 // does not exist yet and the PersistentVolume names another logical volume, or the object is one of a VolumeSnapshot. A
 // logical volume that nobody has used yet has no data and does not count, unless the PersistentVolume names it. For a
 // VolumeSnapshot with one such logical volume, restored returns its name instead.
-func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
-	tagged, err := r.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
+func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
+	tagged, err := p.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
 	if err != nil && status.Code(err) != codes.NotFound {
 		return "", status.Errorf(codes.Unavailable, "%s", message(err))
 	}
 	if err == nil && len(tagged) == 0 {
 		return "", nil
 	}
-	handle, readErr := r.handle(ctx, lv)
+	handle, readErr := p.handle(ctx, lv)
 	switch {
 	case readErr != nil:
 		return "", readErr
@@ -120,12 +72,12 @@ func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 		// The snapshotter requests a snapshot of a volume, which has a device class, or the object was restored. A
 		// refusal would be final.
 		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which may have the "+
-			"snapshot of LogicalVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
+			"snapshot of LogicalVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
 	case err != nil && handle == "":
 		return "", nil // The request is refused.
 	case err != nil:
 		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the "+
-			"logical volume of PersistentVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
+			"logical volume of PersistentVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
 	}
 	var former []string
 	for _, v := range tagged {
@@ -144,7 +96,7 @@ func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	}
 	return "", status.Errorf(codes.Unavailable, "device class %s on node %s has a logical volume of an earlier "+
 		"LogicalVolume %s: %s. Nothing is created beside it. It is used if PersistentVolume %s names it; to use it "+
-		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, r.Node, lv.Name,
+		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, p.Node, lv.Name,
 		strings.Join(former, ", "), lv.Name, v1alpha1.ImportAnnotation, lv.Name)
 }
 
@@ -157,9 +109,9 @@ func isSnapshot(lv *topolvmv1.LogicalVolume) bool {
 
 // handle returns the volume handle of the PersistentVolume with the name of the object, or "" if there is none of this
 // driver.
-func (r *Reconciler) handle(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+func (p *importer) handle(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	pv := &corev1.PersistentVolume{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, pv)
+	err := p.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, pv)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
