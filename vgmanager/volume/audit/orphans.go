@@ -166,8 +166,10 @@ func (a *Auditor) lookUpOthers(ctx context.Context, found []orphan) []orphan {
 
 // onOtherNode returns the orphan as one whose object names another node.
 func (o orphan) onOtherNode(owner *topolvmv1.LogicalVolume) orphan {
-	o.Kind, o.owner = v1alpha1.OrphanOtherNode, owner
-	o.Object, o.ObjectNode = owner.Name, owner.Spec.NodeName
+	o.Kind = v1alpha1.OrphanOtherNode
+	o.owner = owner
+	o.Object = owner.Name
+	o.ObjectNode = owner.Spec.NodeName
 	return o
 }
 

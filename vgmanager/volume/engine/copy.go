@@ -42,8 +42,8 @@ type Device struct {
 // name), and those of fault.Of.
 func (c *Copies) Device(ctx context.Context, class, name string) (*Device, error) {
 	var found *Device
-	err := c.onVolume(ctx, class, name, func(v view.Class) (err error) {
-		found, err = c.deviceIn(ctx, v, v.Volume(name))
+	err := c.onVolume(ctx, class, name, func(v view.Class, lv *lvm.LV) (err error) {
+		found, err = c.deviceIn(ctx, v, lv)
 		return err
 	})
 	return found, err
@@ -53,7 +53,9 @@ func (c *Copies) deviceIn(ctx context.Context, v view.Class, lv *lvm.LV) (*Devic
 	d := &Device{VolumeGroup: v.VG.Name, Name: lv.Name, Path: lv.Path, Number: deviceOf(lv), Size: int64(lv.Size),
 		Tags: slices.Clone(lv.Tags), ReadOnly: lv.Attr.ReadOnly()}
 	if v.Pool != nil && lv.PoolName == v.Pool.Name {
-		d.ThinPool, d.Chunk, d.PoolZeroes = v.Pool.Name, int64(v.Pool.ChunkSize), v.Pool.Zeroes
+		d.ThinPool = v.Pool.Name
+		d.Chunk = int64(v.Pool.ChunkSize)
+		d.PoolZeroes = v.Pool.Zeroes
 		d.IgnoresDiscards = v.Pool.Discards == lvm.DiscardsIgnore
 	}
 	if c.kernel == nil {

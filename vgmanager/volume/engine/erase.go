@@ -94,7 +94,8 @@ func (e *Erasure) parse(tags []string) error {
 		if err != nil || done < 0 {
 			return errors.New("its tag " + tag + " is not a number of bytes: remove the tag with lvchange --deltag")
 		}
-		e.Begun, e.Done = true, max(e.Done, done)
+		e.Begun = true
+		e.Done = max(e.Done, done)
 	}
 	return nil
 }
@@ -124,10 +125,10 @@ func (r *Remover) deviceToErase(ctx context.Context, v view.Class, lv *lvm.LV, r
 
 // Erased records that a volume is erased up to a number of bytes. It replaces the earlier record.
 func (r *Remover) Erased(ctx context.Context, class, name string, done int64) error {
-	return r.onVolume(ctx, class, name, func(v view.Class) error {
+	return r.onVolume(ctx, class, name, func(v view.Class, lv *lvm.LV) error {
 		tag := lvtag.ErasedPrefix + strconv.FormatInt(done, 10)
 		var old []string
-		for _, present := range v.VG.LV(name).Tags {
+		for _, present := range lv.Tags {
 			if strings.HasPrefix(present, lvtag.ErasedPrefix) && present != tag {
 				old = append(old, present)
 			}

@@ -34,12 +34,7 @@ func (s *Snapshotter) PrepareSnapshot(ctx context.Context, in NewSnapshot) error
 	if err := checkSnapshotRequest(in); err != nil {
 		return err
 	}
-	leave, err := s.enter(ctx, in.Class)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return s.withFreshRetry(ctx, in.Class, func(v view.Class) error { return s.prepareIn(ctx, v, in) })
+	return s.admitted(ctx, in.Class, func(v view.Class) error { return s.prepareIn(ctx, v, in) })
 }
 
 func (s *Snapshotter) prepareIn(ctx context.Context, v view.Class, in NewSnapshot) error {
@@ -86,8 +81,7 @@ func (s *Snapshotter) prepareIn(ctx context.Context, v view.Class, in NewSnapsho
 // The tags that it has inherited are of an earlier moment than its data, so the same commit replaces them. If it is not
 // pending, it is not an error. It returns NotFound if the snapshot does not exist.
 func (s *Snapshotter) KeepSnapshot(ctx context.Context, class, name string) error {
-	return s.onVolume(ctx, class, name, func(v view.Class) error {
-		snapshot := v.Volume(name)
+	return s.onVolume(ctx, class, name, func(v view.Class, snapshot *lvm.LV) error {
 		if !isPending(snapshot) {
 			return nil
 		}

@@ -69,8 +69,8 @@ func (l *Lister) FindLV(ctx context.Context, class, name string) (*lvm.LV, error
 
 // UUID returns the UUID of a logical volume. It returns NotFound if the volume does not exist.
 func (l *Lister) UUID(ctx context.Context, class, name string) (uuid string, err error) {
-	err = l.onVolume(ctx, class, name, func(v view.Class) error {
-		uuid = v.Volume(name).UUID
+	err = l.onVolume(ctx, class, name, func(_ view.Class, lv *lvm.LV) error {
+		uuid = lv.UUID
 		return nil
 	})
 	return uuid, err

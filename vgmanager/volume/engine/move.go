@@ -37,6 +37,16 @@ func requireTarget(v view.Class, lv *lvm.LV, uid string) error {
 		"with the UID %s: %w", v.VG.Name, lv.Name, lvtag.Value(lv.Tags, lvtag.UIDPrefix), ErrNotTarget))
 }
 
+// findTarget returns the logical volume of the target with a UID: NotFound if there is none with the name, and
+// ErrNotTarget if it is another one.
+func findTarget(v view.Class, name, uid string) (*lvm.LV, error) {
+	lv, err := find(v, name)
+	if err != nil {
+		return nil, err
+	}
+	return lv, requireTarget(v, lv, uid)
+}
+
 // BeginRound records that the snapshot source is being copied to a target from its beginning on.
 func (c *Copies) BeginRound(ctx context.Context, class, name, uid, source string) error {
 	return c.changeRound(ctx, class, name, uid, []string{lvtag.CopyOfPrefix + source}, func(tag string) bool {
@@ -69,8 +79,7 @@ func (c *Copies) CompleteCopy(ctx context.Context, class, name, uid string, cont
 // commit.
 func (c *Copies) changeRound(ctx context.Context, class, name, uid string, wanted []string,
 	replaced func(tag string) bool) error {
-	return c.onVolume(ctx, class, name, func(v view.Class) error {
-		lv := v.Volume(name)
+	return c.onVolume(ctx, class, name, func(v view.Class, lv *lvm.LV) error {
 		if err := requireTarget(v, lv, uid); err != nil {
 			return err
 		}
@@ -83,9 +92,9 @@ func (c *Copies) changeRound(ctx context.Context, class, name, uid string, wante
 func (c *Copies) FencedDevice(ctx context.Context, class, name, fence string) (*Device, error) {
 	var found *Device
 	err := c.exclusively(ctx, class, name, func(v view.Class) (err error) {
-		lv := v.Volume(name)
-		if lv == nil {
-			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+		lv, err := find(v, name)
+		if err != nil {
+			return err
 		}
 		if fenced := lvtag.FencedBy(lv.Tags); fenced != fence || fence == "" || lvtag.IsCopying(lv.Tags) {
 			return fault.New(fault.FailedPrecondition, "logical volume %s/%s is not fenced for %s, so it can "+

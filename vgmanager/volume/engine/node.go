@@ -136,17 +136,38 @@ func mayBeOutdated(err error) bool {
 	return false
 }
 
+// admitted runs a step that needs free space, while no other request admits volumes to the volume group of the class.
+func (n *node) admitted(ctx context.Context, class string, step func(v view.Class) error) error {
+	leave, err := n.enter(ctx, class)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return n.withFreshRetry(ctx, class, step)
+}
+
 // onVolume runs a command on an existing volume. The command requires no free space, so it waits only for LVM's lock.
-func (n *node) onVolume(ctx context.Context, class, name string, command func(view.Class) error) error {
+func (n *node) onVolume(ctx context.Context, class, name string,
+	command func(v view.Class, lv *lvm.LV) error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	return n.withFreshRetry(ctx, class, func(v view.Class) error {
-		if v.Volume(name) == nil {
-			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+		lv, err := find(v, name)
+		if err != nil {
+			return err
 		}
-		return command(v)
+		return command(v, lv)
 	})
+}
+
+// find returns a volume by name, or NotFound.
+func find(v view.Class, name string) (*lvm.LV, error) {
+	lv := v.Volume(name)
+	if lv == nil {
+		return nil, fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+	}
+	return lv, nil
 }
 
 // exclusively runs step with a new report while no volume is created, extended or removed. Like RemoveLV, it returns

@@ -206,11 +206,8 @@ func removable(v view.Class, name string) error {
 // Adopt refuses it. It returns NotFound or ErrNotTarget if there is nothing to remove.
 func (r *Remover) AbandonTarget(ctx context.Context, class, name, uid string) error {
 	return r.exclusively(ctx, class, name, func(v view.Class) error {
-		lv := v.Volume(name)
-		if lv == nil {
-			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
-		}
-		if err := requireTarget(v, lv, uid); err != nil {
+		lv, err := findTarget(v, name, uid)
+		if err != nil {
 			return err
 		}
 		if v.Config.Erase() == deviceclass.EraseNone || lvtag.Value(lv.Tags, lvtag.ErasedPrefix) != "" {
@@ -224,11 +221,7 @@ func (r *Remover) AbandonTarget(ctx context.Context, class, name, uid string) er
 // there is another one with its name, for example because it was adopted.
 func (r *Remover) RemoveTarget(ctx context.Context, class, name, uid string) error {
 	return r.exclusively(ctx, class, name, func(v view.Class) error {
-		lv := v.Volume(name)
-		if lv == nil {
-			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
-		}
-		if err := requireTarget(v, lv, uid); err != nil {
+		if _, err := findTarget(v, name, uid); err != nil {
 			return err
 		}
 		return r.removeFrom(ctx, v, []string{name})

@@ -50,13 +50,8 @@ func (s *Snapshotter) CreateLVSnapshot(ctx context.Context, in NewSnapshot) (*lv
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}
-	leave, err := s.enter(ctx, in.Class)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	var made *lvm.LV
-	err = s.withFreshRetry(ctx, in.Class, func(v view.Class) (err error) {
+	err := s.admitted(ctx, in.Class, func(v view.Class) (err error) {
 		made, err = s.snapshotIn(ctx, v, in)
 		return err
 	})

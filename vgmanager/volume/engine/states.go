@@ -16,9 +16,9 @@ func (l *Lister) Condition(ctx context.Context, class, name string) (string, err
 	if err != nil {
 		return "", err
 	}
-	lv := v.Volume(name)
-	if lv == nil {
-		return "", fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+	lv, err := find(v, name)
+	if err != nil {
+		return "", err
 	}
 	return v.Condition(lv), nil
 }

@@ -21,8 +21,8 @@ func (s *Snapshotter) HoldUnformattedWith(hold func(name, uuid string, tags []st
 // become a partial file system. A volume that was formatted, or is read-only, is never formatted, so nothing holds it.
 // It returns Aborted if the formatting has begun and is not complete, and NotFound if the volume does not exist.
 func (s *Snapshotter) HoldUnformatted(ctx context.Context, class, name string) (release func(), err error) {
-	err = s.onVolume(ctx, class, name, func(v view.Class) (err error) {
-		release, err = s.hold(ctx, v, v.Volume(name))
+	err = s.onVolume(ctx, class, name, func(v view.Class, lv *lvm.LV) (err error) {
+		release, err = s.hold(ctx, v, lv)
 		return err
 	})
 	return release, err

@@ -41,13 +41,8 @@ func (p *Provisioner) CreateLV(ctx context.Context, in NewVolume) (*lvm.LV, erro
 	if err := checkRequest(in.Name, in.Size); err != nil {
 		return nil, err
 	}
-	leave, err := p.enter(ctx, in.Class)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	var made *lvm.LV
-	err = p.withFreshRetry(ctx, in.Class, func(v view.Class) (err error) {
+	err := p.admitted(ctx, in.Class, func(v view.Class) (err error) {
 		made, err = p.createIn(ctx, v, in)
 		return err
 	})
@@ -213,12 +208,7 @@ func (p *Provisioner) ResizeLV(ctx context.Context, class, name string, size int
 	if err := checkRequest(name, size); err != nil {
 		return 0, err
 	}
-	leave, err := p.enter(ctx, class)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	err = p.withFreshRetry(ctx, class, func(v view.Class) (err error) {
+	err = p.admitted(ctx, class, func(v view.Class) (err error) {
 		actual, err = p.resizeIn(ctx, v, name, size)
 		return err
 	})
@@ -245,9 +235,9 @@ func refuseFenced(v view.Class, lv *lvm.LV) error {
 }
 
 func (p *Provisioner) resizeIn(ctx context.Context, v view.Class, name string, bytes int64) (int64, error) {
-	lv := v.Volume(name)
-	if lv == nil {
-		return 0, fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
+	lv, err := find(v, name)
+	if err != nil {
+		return 0, err
 	}
 	size := lvm.Bytes(bytes).RoundUp(v.VG.ExtentSize)
 	if size <= lv.Size {
@@ -298,12 +288,7 @@ func (p *Provisioner) EnsureTarget(ctx context.Context, t CopyTarget) error {
 	if err := checkRequest(t.Name, t.Size); err != nil {
 		return err
 	}
-	leave, err := p.enter(ctx, t.Class)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return p.withFreshRetry(ctx, t.Class, func(v view.Class) error { return p.ensureTargetIn(ctx, v, t) })
+	return p.admitted(ctx, t.Class, func(v view.Class) error { return p.ensureTargetIn(ctx, v, t) })
 }
 
 func (p *Provisioner) ensureTargetIn(ctx context.Context, v view.Class, t CopyTarget) error {
@@ -333,7 +318,7 @@ func (p *Provisioner) ensureTargetIn(ctx context.Context, v view.Class, t CopyTa
 
 // ActivateLV activates a volume, for example if LVM did not activate its volume group at boot.
 func (p *Provisioner) ActivateLV(ctx context.Context, class, name string) error {
-	return p.onVolume(ctx, class, name, func(v view.Class) error {
+	return p.onVolume(ctx, class, name, func(v view.Class, _ *lvm.LV) error {
 		if err := v.PoolActive(); err != nil {
 			return fault.New(fault.Unavailable, "%v", err)
 		}
@@ -343,7 +328,7 @@ func (p *Provisioner) ActivateLV(ctx context.Context, class, name string) error 
 
 // TagLV adds and removes tags of a volume in one commit of LVM's metadata.
 func (p *Provisioner) TagLV(ctx context.Context, class, name string, add, remove []string) error {
-	return p.onVolume(ctx, class, name, func(v view.Class) error {
+	return p.onVolume(ctx, class, name, func(v view.Class, _ *lvm.LV) error {
 		return fault.Of(p.lvm.Apply(ctx, lvm.LVChangeTags{VG: v.VG.Name, Name: name, Add: add, Remove: remove}))
 	})
 }

@@ -256,7 +256,8 @@ func (m groupMembers) Keep(ctx context.Context, p groupsnapshot.Pair) error {
 		return err
 	}
 	return m.volumes.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = p.Snapshot, resource.NewQuantity(int64(made.Size), resource.BinarySI)
+		s.VolumeID = p.Snapshot
+		s.CurrentSize = resource.NewQuantity(int64(made.Size), resource.BinarySI)
 		s.Code = codes.OK
 		s.Message = ""
 	})

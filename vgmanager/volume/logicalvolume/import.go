@@ -45,8 +45,10 @@ func (p *importer) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume
 	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
 		lv.Annotations[v1alpha1.ClaimAnnotation])
 	return ctrl.Result{}, p.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = volume, resource.NewQuantity(size, resource.BinarySI)
-		s.Code, s.Message = codes.OK, ""
+		s.VolumeID = volume
+		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
+		s.Code = codes.OK
+		s.Message = ""
 	})
 }
 

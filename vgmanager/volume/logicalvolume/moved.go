@@ -56,7 +56,8 @@ func (m *mover) adopt(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Re
 	m.events.Clear(lv, adoptFailed.Reason)
 	if err := m.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
-		s.Code, s.Message = codes.OK, ""
+		s.Code = codes.OK
+		s.Message = ""
 	}); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -81,7 +81,8 @@ func (o *objects) created(ctx context.Context, lv *topolvmv1.LogicalVolume, size
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, o.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.VolumeID, s.CurrentSize = identity.Name(lv), resource.NewQuantity(size, resource.BinarySI)
+		s.VolumeID = identity.Name(lv)
+		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
 		s.Code = codes.OK
 		s.Message = ""
 	})

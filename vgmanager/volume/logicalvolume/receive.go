@@ -81,7 +81,8 @@ func (r *receiver) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 	}
 	r.events.Clear(lv, createFailed.Reason)
 	return ctrl.Result{RequeueAfter: again}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-		s.Code, s.Message = codes.OK, ""
+		s.Code = codes.OK
+		s.Message = ""
 	})
 }
 

@@ -60,7 +60,8 @@ func (r *remover) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl
 	}
 	if progress != "" {
 		return ctrl.Result{RequeueAfter: erasePoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, progress
+			s.Code = codes.Aborted
+			s.Message = progress
 		})
 	}
 	return ctrl.Result{}, r.release(ctx, lv)
@@ -166,7 +167,8 @@ func (r *remover) removeTarget(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	}
 	if progress != "" {
 		return ctrl.Result{RequeueAfter: erasePoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, progress
+			s.Code = codes.Aborted
+			s.Message = progress
 		})
 	}
 	// The records of the node about the logical volume's name are those of the volume.
