@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/legacydriver"
 )
 
 const (
@@ -42,7 +43,7 @@ func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpat
 		Driver: lvmv1alpha1.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
 		Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
 	}}
-	earlier := csinode.NewEarlierDriver(csinode.EarlierOptions{Node: node.Node, Client: mgr.GetClient(),
+	earlier := legacydriver.New(legacydriver.Options{Node: node.Node, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), OtherSocket: filepath.Join(registryDir, earlierOther), Serve: e.serve})
 	e.node = newEarlierNode(node, earlier)
 	return mgr.Add(earlier)

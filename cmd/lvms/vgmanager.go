@@ -36,6 +36,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fscheck"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/inventory"
@@ -150,7 +153,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{},
+	fileSystems := sharedFileSystems{FileSystems: mountedfs.New(nodeName), locks: &service.Locks{},
 		eraser: erase.New(ctx), copier: copies.New(ctx)}
 	local := host.NewLocal()
 	parts, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
@@ -172,7 +175,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 // sharedFileSystems are the file systems of the node for all parts of the agent. locks are the volumes on whose file
 // systems one of them works. eraser erases volumes before they are removed. copier copies volumes that agents send.
 type sharedFileSystems struct {
-	*csinode.FileSystems
+	*mountedfs.FileSystems
 	locks  *service.Locks
 	eraser *erase.Eraser
 	copier *copies.Copier
@@ -309,7 +312,7 @@ func addVolumeGroups(
 		LVM: volumes, Devices: devices, Classes: engine, Eraser: fileSystems.eraser,
 		Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		FileSystems: fileSystems,
-		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local, engine.TagsOf),
+		Checker:     fscheck.New(nodeName, fileSystems.locks, local, engine.TagsOf),
 		StateDir:    stateDir,
 		IsBlank:     thinmeta.IsBlank,
 		Peers: func(ctx context.Context, attached []device.Device) (*plan.Peers, error) {
@@ -380,14 +383,14 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
 		Eraser: fileSystems.eraser, Copier: fileSystems.copier,
-		SourceOn: parts.agents.Of, SupportsLimits: node.SupportsLimits, Removed: node.Removed,
+		SourceOn: parts.agents.Of, SupportsLimits: node.Limits.Supported, Removed: node.Removed,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
-	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
+	ioLimits := limits.NewReconciler(node.Limits, mgr.GetClient())
 	fences := csinode.NewFenceReconciler(node, mgr.GetClient(), devicemapper.New())
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr),
-		logicalvolume.NewGroups(volumes, engine, parts.taker).SetupWithManager(mgr), limits.SetupWithManager(mgr),
+		logicalvolume.NewGroups(volumes, engine, parts.taker).SetupWithManager(mgr), ioLimits.SetupWithManager(mgr),
 		fences.SetupWithManager(mgr),
 		mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
@@ -423,7 +426,7 @@ func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *engine.Eng
 	layout hostpaths.Layout) error {
 	trimmer := fstrim.New(fstrim.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Namespace: namespace, Volumes: engine,
-		FileSystems: fileSystems, Plugins: layout.CSIPluginsDir(), NotSupported: csinode.TrimNotSupported,
+		FileSystems: fileSystems, Plugins: layout.CSIPluginsDir(), NotSupported: mountedfs.NotSupported,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	return errors.Join(metrics.Registry.Register(trimmer), mgr.Add(trimmer))

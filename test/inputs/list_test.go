@@ -64,7 +64,7 @@ var parameters = []input{
 		reaches: "an LVM tag, and whether cryptsetup is used and `--allow-discards`",
 		check: "admission of the LVMCluster, CreateVolume and node: `luks2`, `true` or `false`; of the " +
 			"annotation letters, digits and `._-/`, and only `luks2` is staged",
-		test: "vgmanager/csinode/encrypt_test.go TestEncryptionOfAVolume"},
+		test: "vgmanager/csinode/volume/volume_test.go TestEncryptionOfAVolume"},
 	{names: []string{"NodeStageSecretNameParameter", "NodeStageSecretNamespaceParameter"},
 		reaches: "nothing: the provisioner and the kubelet read the Secret",
 		check:   "the provisioner: names of Kubernetes; admission of the LVMCluster: required with encryption",

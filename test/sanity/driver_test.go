@@ -30,6 +30,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -140,7 +141,7 @@ func newTaker(t *testing.T, storage *lvm.LVM, dir string) *groupsnapshot.Node {
 
 // addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
 func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.Engine,
-	taker *groupsnapshot.Node, socket string, pods csinode.PodLimiter) error {
+	taker *groupsnapshot.Node, socket string, pods limits.PodLimiter) error {
 	if err := manager.Add(engine); err != nil {
 		return err
 	}
@@ -152,13 +153,13 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.En
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
 		Eraser: erase.New(ctx), Copier: copier, SourceOn: noOtherNode,
-		SupportsLimits: service.SupportsLimits, Removed: service.Removed,
+		SupportsLimits: service.Limits.Supported, Removed: service.Removed,
 		Recorder: manager.GetEventRecorder("vg-manager"),
 	})
-	limits := csinode.NewLimitReconciler(service, manager.GetClient())
+	ioLimits := limits.NewReconciler(service.Limits, manager.GetClient())
 	if err := errors.Join(volumes.SetupWithManager(manager),
 		logicalvolume.NewGroups(volumes, engine, taker).SetupWithManager(manager),
-		limits.SetupWithManager(manager)); err != nil {
+		ioLimits.SetupWithManager(manager)); err != nil {
 		return err
 	}
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fscheck"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
 
@@ -59,12 +61,12 @@ func (f *fakeFsck) RunReporting(_ context.Context, _ func(int) bool, name string
 var checkedVolume = fsck.Volume{Name: id, Device: "/dev/vg1/" + id, Major: 254, Minor: 7}
 
 // newChecker returns a Checker that shares the volume and the locks with the node service of b.
-func (b *bench) newChecker(kind string) (*Checker, *fakeFsck) {
-	b.host.found = content{kind, true}
+func (b *bench) newChecker(kind string) (*fscheck.Checker, *fakeFsck) {
+	b.host.found = contentOf(kind)
 	programs := &fakeFsck{host: b.host, broken: true, dirty: kind == "xfs"}
-	return &Checker{node: "node1", locks: b.server.locks, disks: b.host, programs: programs,
-		tags:      func(context.Context, string, string) ([]string, error) { return nil, nil },
-		replayDir: filepath.Join(b.TempDir(), "replay")}, programs
+	return &fscheck.Checker{Node: "node1", Locks: b.server.Locks, Devices: b.host, Mounts: b.host, Programs: programs,
+		Tags:      func(context.Context, string, string) ([]string, error) { return nil, nil },
+		ReplayDir: filepath.Join(b.TempDir(), "replay")}, programs
 }
 
 func TestCheckerRepairs(t *testing.T) {
@@ -157,13 +159,13 @@ func TestCheckerChangesNothingWithoutItsReason(t *testing.T) {
 			says: "cannot be read: read at 0"},
 		"a device that is gone": {do: func(b *bench) { b.host.errors["number"] = errors.New("no such file") },
 			says: "no such file"},
-		"another device": {do: func(b *bench) { b.host.device = deviceNumber{254, 9} }, says: "leads to device 254:9"},
-		"another file system": {do: func(b *bench) { b.host.found = content{"xfs", true} },
+		"another device": {do: func(b *bench) { b.host.device = mounter.Number{Major: 254, Minor: 9} }, says: "leads to device 254:9"},
+		"another file system": {do: func(b *bench) { b.host.found = contentOf("xfs") },
 			says: "has the file system xfs now, and had ext4"},
-		"no file system": {do: func(b *bench) { b.host.found = content{} }, fails: fsck.ErrUnsupported},
-		"a partition table": {do: func(b *bench) { b.host.found = content{kind: "a partition table (gpt)"} },
+		"no file system": {do: func(b *bench) { b.host.found = mounter.Content{} }, fails: fsck.ErrUnsupported},
+		"a partition table": {do: func(b *bench) { b.host.found = mounter.Content{Kind: "a partition table (gpt)"} },
 			fails: fsck.ErrUnsupported, says: "a partition table (gpt)"},
-		"an unsupported file system": {do: func(b *bench) { b.host.found = content{"btrfs", true} },
+		"an unsupported file system": {do: func(b *bench) { b.host.found = contentOf("btrfs") },
 			fails: fsck.ErrUnsupported, says: "btrfs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +184,7 @@ func TestCheckerChangesNothingWithoutItsReason(t *testing.T) {
 				t.Errorf("ran %v", programs.ran)
 			}
 			// The lock is free again.
-			if err := b.server.locks.Enter(id); err != nil {
+			if err := b.server.Locks.Enter(id); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,7 +195,7 @@ func TestCheckerChangesNothingWithoutItsReason(t *testing.T) {
 func TestCheckerIdentifiesAFileSystemWithoutSuperblock(t *testing.T) {
 	b := newBench(t)
 	c, _ := b.newChecker("ext4")
-	b.host.found = content{}
+	b.host.found = mounter.Content{}
 	v := checkedVolume
 	v.Formatted = "xfs"
 	if kind, err := c.Identify(t.Context(), v); kind != "xfs" || err != nil {
@@ -231,7 +233,7 @@ func TestCheckerKilledAtEveryStep(t *testing.T) {
 		p.Restart()
 		b.guarded(p)
 		next := *c
-		next.locks = b.server.locks
+		next.Locks = b.server.Locks
 		for range 2 {
 			if err := next.EndReplay(t.Context()); err != nil {
 				t.Fatal(err)

@@ -21,6 +21,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
@@ -40,12 +43,12 @@ func newEncrypted(t *testing.T) *encryptedLab {
 	l := &encryptedLab{bench: b, m: &mapping{T: t}}
 	l.m.sh("modprobe", "dm-crypt")
 	b.encrypted()
-	b.server.containers = luks.New(nodelvm.New(), devicemapper.New())
+	b.rebuild(b.server.system, luks.New(nodelvm.New(), devicemapper.New()), b.server.volumes.Records)
 	t.Cleanup(func() {
 		for _, path := range []string{b.target, b.staging} {
 			_ = exec.Command("umount", path).Run()
 		}
-		_ = exec.Command("dmsetup", "remove", "--retry", mappingName(id)).Run()
+		_ = exec.Command("dmsetup", "remove", "--retry", volume.MappingName(id)).Run()
 	})
 	return l
 }
@@ -92,8 +95,8 @@ func (l *encryptedLab) isReadable(path string) bool {
 
 func (l *encryptedLab) wantOpen(want bool) {
 	l.Helper()
-	_, err := os.Stat("/dev/mapper/" + mappingName(id))
-	found, failed := devicemapper.New().Named(l.Context(), mappingName(id))
+	_, err := os.Stat("/dev/mapper/" + volume.MappingName(id))
+	found, failed := devicemapper.New().Named(l.Context(), volume.MappingName(id))
 	if (err == nil) != want || (failed == nil) != want {
 		l.Errorf("the mapped device: %v; %+v, %v; want it: %t", err, found, failed, want)
 	}
@@ -118,7 +121,7 @@ func TestLabEncryptedVolume(t *testing.T) {
 			if l.isReadable(l.volumes.lv.GetPath()) {
 				t.Error("the data is on the logical volume")
 			}
-			if !l.isReadable("/dev/mapper/" + mappingName(id)) {
+			if !l.isReadable("/dev/mapper/" + volume.MappingName(id)) {
 				t.Error("the data is not on the mapped device: the search does not work")
 			}
 			l.grows(fs)
@@ -137,7 +140,7 @@ func TestLabEncryptedVolume(t *testing.T) {
 			}
 			l.wantOpen(false)
 			l.wantCode(l.stageEncrypted(fs, secret, luksContext), codes.OK)
-			if !l.isReadable("/dev/mapper/" + mappingName(id)) {
+			if !l.isReadable("/dev/mapper/" + volume.MappingName(id)) {
 				t.Error("the data is lost")
 			}
 		})
@@ -158,16 +161,25 @@ func (l *encryptedLab) write(fs string) {
 	l.m.sh("sync")
 }
 
+func sizeOf(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Seek(0, io.SeekEnd)
+}
+
 // grows expands the logical volume. The expansion of the volume does not need its key.
 func (l *encryptedLab) grows(fs string) {
 	l.Helper()
-	before, err := sizeOf("/dev/mapper/" + mappingName(id))
+	before, err := sizeOf("/dev/mapper/" + volume.MappingName(id))
 	l.m.ok(err)
 	l.m.sh("lvextend", "--size", "+100m", group+"/"+id)
 	for range 2 {
 		l.wantCode(l.expandReal(), codes.OK)
 	}
-	after, err := sizeOf("/dev/mapper/" + mappingName(id))
+	after, err := sizeOf("/dev/mapper/" + volume.MappingName(id))
 	l.m.ok(err)
 	if after != before+100<<20 || before != 500<<20-luks.HeaderSize {
 		l.Errorf("the mapped device had %d bytes and has %d", before, after)
@@ -175,16 +187,16 @@ func (l *encryptedLab) grows(fs string) {
 	if fs == "" {
 		return
 	}
-	usage, err := usageOf(l.target)
+	usage, err := mountedfs.UsageOf(l.target)
 	l.m.ok(err)
 	if usage[0].Total < after*8/10 {
 		l.Errorf("the file system has %d bytes of %d", usage[0].Total, after)
 	}
 }
 
-func (l *encryptedLab) mappedNumber() deviceNumber {
+func (l *encryptedLab) mappedNumber() mounter.Number {
 	l.Helper()
-	number, err := nodeDisks{}.number("/dev/mapper/" + mappingName(id))
+	number, err := mounter.Mounter{}.Number("/dev/mapper/" + volume.MappingName(id))
 	l.m.ok(err)
 	return number
 }
@@ -197,16 +209,16 @@ func (l *encryptedLab) expandReal() error {
 // isKnownByItsVolume checks that the file system is found by the number of the logical volume.
 func (l *encryptedLab) isKnownByItsVolume(fs string) {
 	l.Helper()
-	number := deviceNumber{l.volumes.lv.GetDevMajor(), l.volumes.lv.GetDevMinor()}.String()
-	points, err := l.server.disks.mountPoints(l.mappedNumber())
+	number := mounter.Number{Major: l.volumes.lv.GetDevMajor(), Minor: l.volumes.lv.GetDevMinor()}.String()
+	points, err := l.server.system.MountPoints(l.mappedNumber())
 	if err != nil || !slices.Contains(points, l.target) {
 		l.Errorf("the Pods with the volume are found at %q, %v", points, err)
 	}
-	used, err := NewFileSystems("node1").Used(l.Context(), []string{number})
+	used, err := mountedfs.New("node1").Used(l.Context(), []string{number})
 	if err != nil || (used[number] > 0) != (fs != "") {
 		l.Errorf("got %v, %v", used, err)
 	}
-	problems, err := NewFileSystems("node1").Problems(l.Context(), map[string]service.Volume{number: orders})
+	problems, err := mountedfs.New("node1").Problems(l.Context(), map[string]service.Volume{number: {Class: "vg1", Name: "8a6e", Claim: "shop/orders"}})
 	if err != nil || len(problems) != 0 {
 		l.Errorf("got %v, %v", problems, err)
 	}
@@ -218,7 +230,7 @@ func (l *encryptedLab) copyOpens(secret map[string]string) {
 	const name = "lvms-crypt-copy"
 	l.m.sh("lvcreate", "--yes", "--snapshot", "--size", "40m", "--name", "copy", group+"/"+id)
 	path := "/dev/" + group + "/copy"
-	containers := l.server.containers
+	containers := l.server.encryption.Containers
 	l.m.ok(containers.Open(l.Context(), path, name, []byte(secret[v1alpha1.EncryptionKey]), false))
 	if !l.isReadable("/dev/mapper/" + name) {
 		l.Error("the copy does not have the data")
@@ -253,7 +265,7 @@ func TestLabEncryptedVolumeThatLostItsHeader(t *testing.T) {
 func TestLabEncryptedVolumeAfterAKilledOpen(t *testing.T) {
 	l := newEncrypted(t)
 	killed := func() {
-		l.m.sh("dmsetup", "create", "--notable", "--uuid", "CRYPT-LUKS2-1234-"+mappingName(id), mappingName(id))
+		l.m.sh("dmsetup", "create", "--notable", "--uuid", "CRYPT-LUKS2-1234-"+volume.MappingName(id), volume.MappingName(id))
 	}
 	killed()
 	l.wantCode(l.publishIn("ext4"), codes.FailedPrecondition, "is not open")
@@ -277,13 +289,13 @@ func TestLabEncryptedVolumeGetsAnotherKey(t *testing.T) {
 		l.wantCode(stage(present, previous), codes.OK)
 		l.wantCode(l.unpublishAndUnstage(), codes.OK)
 	}
-	slots, err := l.server.containers.Slots(t.Context(), l.volumes.lv.GetPath())
+	slots, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.GetPath())
 	if err != nil || slots != 1 {
 		t.Errorf("%d key slots are used, %v", slots, err)
 	}
 	l.wantCode(stage(previous, ""), codes.FailedPrecondition, "its key is not key")
 	l.wantCode(stage(present, ""), codes.OK)
-	if !l.isReadable("/dev/mapper/" + mappingName(id)) {
+	if !l.isReadable("/dev/mapper/" + volume.MappingName(id)) {
 		t.Error("the data is lost")
 	}
 }
@@ -320,12 +332,12 @@ func TestLabEncryptedVolumeAfterAKilledFormat(t *testing.T) {
 		l.encrypted()
 		l.m.sh("wipefs", "--all", l.volumes.lv.GetPath())
 		killed := &killedFormat{Runner: nodelvm.New(), delay: delay}
-		l.server.containers = luks.New(killed, devicemapper.New())
+		l.rebuild(l.server.system, luks.New(killed, devicemapper.New()), l.server.volumes.Records)
 		if err := l.stageEncrypted("ext4", secretOf(present, ""), luksContext); err == nil || !killed.killed {
 			t.Fatalf("luksFormat was not killed: %v", err)
 		}
-		if found, err := l.server.headerOf(t.Context(), volume{id: id, lv: l.volumes.lv}); err == nil {
-			slots = append(slots, found.slots)
+		if found, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.GetPath()); err == nil {
+			slots = append(slots, found)
 		}
 		l.wantCode(l.stageEncrypted("ext4", secretOf(present, ""), luksContext), codes.OK)
 		l.wantCode(l.unpublishAndUnstage(), codes.OK)

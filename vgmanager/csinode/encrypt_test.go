@@ -9,20 +9,25 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
+
+// luksHeader is what an encrypted volume has instead of a file system, and its number of key slots.
+type luksHeader struct {
+	content mounter.Content
+	slots   int
+}
 
 // fakeContainers is a node with one LUKS container. TestLabEncrypted* run cryptsetup.
 type fakeContainers struct {
 	host   *fakeHost
-	header header
+	header luksHeader
 	// keys are those of the key slots.
 	keys []string
 	open bool
@@ -33,7 +38,7 @@ type fakeContainers struct {
 	points  *kill.Points     // nil passes everything
 }
 
-var mappedNumber = deviceNumber{253, 1}
+var mappedNumber = mounter.Number{Major: 253, Minor: 1}
 
 // encrypted makes the volume one of an encrypted class that nobody has used.
 func (b *bench) encrypted() {
@@ -41,7 +46,9 @@ func (b *bench) encrypted() {
 }
 
 // holds reports whether the volume has a header, or is marked to get one, and not a file system of its own.
-func (f *fakeContainers) holds() bool { return f.header != (header{}) || f.host.found == (content{}) }
+func (f *fakeContainers) holds() bool {
+	return f.header != (luksHeader{}) || f.host.found == (mounter.Content{})
+}
 
 func (f *fakeContainers) Mapping(context.Context, string) (luks.Mapping, error) {
 	if !f.open || f.errors["Mapping"] != nil {
@@ -51,7 +58,7 @@ func (f *fakeContainers) Mapping(context.Context, string) (luks.Mapping, error) 
 	if below == "" {
 		below = f.host.device.String()
 	}
-	return luks.Mapping{Path: "/dev/mapper/" + mappingName(id), Number: mappedNumber.String(), Below: below}, nil
+	return luks.Mapping{Path: "/dev/mapper/" + volume.MappingName(id), Number: mappedNumber.String(), Below: below}, nil
 }
 
 func (f *fakeContainers) Slots(context.Context, string) (int, error) {
@@ -60,7 +67,7 @@ func (f *fakeContainers) Slots(context.Context, string) (int, error) {
 
 func (f *fakeContainers) set(keys ...string) {
 	f.keys = keys
-	f.header = header{content{kind: contentLUKS}, len(keys)}
+	f.header = luksHeader{mounter.Content{Kind: "crypto_LUKS"}, len(keys)}
 }
 
 func (f *fakeContainers) Format(_ context.Context, _ string, key []byte) error {
@@ -195,71 +202,6 @@ func (b *bench) unpublishAndUnstage() error {
 	return errors.Join(err, other)
 }
 
-func TestDecideHeader(t *testing.T) {
-	unused := []string{v1alpha1.NewTag}
-	formatting := []string{v1alpha1.FormattingTagPrefix + "xfs"}
-	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
-	container := func(slots int) header { return header{content{kind: contentLUKS}, slots} }
-	for name, test := range map[string]struct {
-		found    header
-		tags     []string
-		readOnly bool
-		format   bool
-		code     codes.Code
-	}{
-		"new":                                {tags: unused, format: true},
-		"new, read-only":                     {tags: unused, readOnly: true, code: codes.FailedPrecondition},
-		"new, ended during luksFormat":       {found: container(0), tags: unused, format: true},
-		"new, ended after luksFormat":        {found: container(1), tags: unused},
-		"new, ended during mkfs":             {found: container(1), tags: formatting},
-		"used":                               {found: container(1), tags: formatted},
-		"used, read-only":                    {found: container(1), tags: formatted, readOnly: true},
-		"used as a block volume":             {found: container(2)},
-		"used, no header":                    {tags: formatted, code: codes.DataLoss},
-		"used as a block volume, no header":  {code: codes.DataLoss},
-		"used, no key slot":                  {found: container(0), code: codes.DataLoss},
-		"not encrypted":                      {found: header{content{"ext4", true}, 0}, code: codes.FailedPrecondition},
-		"new, but has a file system":         {found: header{content{"ext4", true}, 0}, tags: unused, code: codes.FailedPrecondition},
-		"new, but has partitions, read-only": {found: header{content{kind: "a partition table (gpt)"}, 0}, tags: unused, readOnly: true, code: codes.FailedPrecondition},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}}
-			format, err := decideHeader(v, test.found, test.readOnly)
-			if format != test.format || status.Code(err) != test.code {
-				t.Errorf("got %t, %v", format, err)
-			}
-		})
-	}
-}
-
-func TestEncryptionOfAVolume(t *testing.T) {
-	with := service.Encryption{Method: v1alpha1.EncryptionLUKS2}
-	for name, test := range map[string]struct {
-		context map[string]string
-		tag     string
-		want    service.Encryption
-		code    codes.Code
-	}{
-		"not encrypted":          {},
-		"requested":              {context: luksContext, want: with},
-		"marked, context lost":   {tag: "luks2", want: with},
-		"marked and requested":   {context: luksContext, tag: "luks2", want: with},
-		"of a later version":     {context: luksContext, tag: "luks3", code: codes.FailedPrecondition},
-		"requests later version": {context: map[string]string{v1alpha1.EncryptionParameter: "luks3"}, code: codes.InvalidArgument},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := volume{id: id, lv: &proto.LogicalVolume{}}
-			if test.tag != "" {
-				v.lv.Tags = []string{v1alpha1.EncryptionTagPrefix + test.tag}
-			}
-			got, err := encryptionOf(v, test.context)
-			if status.Code(err) != test.code || err == nil && got != test.want {
-				t.Errorf("got %+v, %v", got, err)
-			}
-		})
-	}
-}
-
 // TestLifeOfAnEncryptedVolume stages, publishes, expands and unstages a volume, each twice.
 func TestLifeOfAnEncryptedVolume(t *testing.T) {
 	b := newBench(t)
@@ -344,7 +286,7 @@ func TestAVolumeThatIsNotStagedAfterARestart(t *testing.T) {
 			if used {
 				b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
 				b.luks.set(present)
-				b.host.found = content{"xfs", true}
+				b.host.found = contentOf("xfs")
 			}
 			for range 2 {
 				err := b.publishEncrypted(block)
@@ -554,7 +496,7 @@ func TestEncryptedVolumeKilledAtEveryStep(t *testing.T) {
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("open: %t, keys %q, mounts %v", b.luks.open, b.luks.keys, b.host.mounts)
 				}
-				unused := volume{lv: b.volumes.lv}.unusedTags()
+				unused := volume.Volume{LV: b.volumes.lv}.UnusedTags()
 				if len(b.host.records) > 0 || operation.mounts > 0 && len(unused) > 0 {
 					t.Errorf("the records %v and the tags %q are left", b.host.records, unused)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,11 +14,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fencing"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
@@ -89,7 +90,7 @@ func (b *fenceBench) object() *topolvmv1.LogicalVolume {
 	return lv
 }
 
-func (b *fenceBench) reconciler() *FenceReconciler {
+func (b *fenceBench) reconciler() *fencing.Reconciler {
 	return NewFenceReconciler(b.server, b.api, b.devices)
 }
 
@@ -99,7 +100,7 @@ func (b *fenceBench) reconcile() (ctrl.Result, error) {
 
 // fencedFor returns the moves that the tags of the logical volume name.
 func (b *fenceBench) fencedFor() string {
-	return strings.ReplaceAll(strings.Join(fenceTags(b.volumes.lv.GetTags()), " "), v1alpha1.FencedTagPrefix, "")
+	return strings.ReplaceAll(strings.Join(volume.FenceTags(b.volumes.lv.GetTags()), " "), v1alpha1.FencedTagPrefix, "")
 }
 
 // see checks for which move the volume is fenced, on the disk and for the operator, and what the error says.
@@ -200,11 +201,11 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 		use  func(b *fenceBench)
 		says string
 	}{
-		"staged":  {func(b *fenceBench) { b.host.mounts[b.staging] = deviceNumber{254, 7} }, "is mounted at"},
+		"staged":  {func(b *fenceBench) { b.host.mounts[b.staging] = mounter.Number{Major: 254, Minor: 7} }, "is mounted at"},
 		"open":    {func(b *fenceBench) { b.devices.open = 2 }, "is open 2 times"},
 		"unknown": {func(b *fenceBench) { b.devices.err = errors.New("no answer") }, "no answer"},
 		"formatting": {func(b *fenceBench) {
-			b.host.records[id] = formattingRecord{ownUUID, true}
+			b.host.records[id] = recordOf(ownUUID, true)
 			b.volumes.lv.Tags = []string{v1alpha1.NewTag}
 		}, "its file system is not complete"},
 		"no mounts": {func(b *fenceBench) { b.host.errors["mountPoints"] = errors.New("no table") }, "no table"},
@@ -213,7 +214,7 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 		"copied to": {func(b *fenceBench) { b.volumes.lv.Tags = []string{v1alpha1.CopyingTag} },
 			"does not have all its data"},
 		"work in progress": {func(b *fenceBench) {
-			if err := b.server.locks.Enter(id); err != nil {
+			if err := b.server.Locks.Enter(id); err != nil {
 				b.Fatal(err)
 			}
 		}, "volume 8a6e is in use by another call"},
@@ -224,7 +225,7 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 			tt.use(b)
 			result, err := b.reconcile()
 			b.wantCode(err, codes.OK)
-			if result.RequeueAfter != fenceRetry {
+			if result.RequeueAfter != fencing.Retry {
 				t.Errorf("%+v", result)
 			}
 			b.see("in use", "", "", tt.says)
@@ -264,7 +265,7 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 	b.volumes.err = errors.New("exit status 5")
 	result, err := b.reconcile()
 	b.wantCode(err, codes.OK)
-	if result.RequeueAfter != fenceRetry {
+	if result.RequeueAfter != fencing.Retry {
 		t.Errorf("not read: %+v", result)
 	}
 	b.see("not read", "m1", "m1", "")
@@ -413,67 +414,24 @@ func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestWhichEventsAreFenced: all volumes of this node at the start, then those with a fence.
-func TestWhichEventsAreFenced(t *testing.T) {
-	b := newFenceBench(t)
-	p := b.reconciler().changes()
-	plain := b.object()
-	fenced := b.object()
-	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, v1alpha1.FenceAnnotation, "m1")
-	other := b.object()
-	other.Spec.NodeName = "node2"
-	for what, got := range map[string][2]bool{
-		"start":           {p.Create(event.CreateEvent{Object: plain}), true},
-		"another node":    {p.Create(event.CreateEvent{Object: other}), false},
-		"fence requested": {p.Update(event.UpdateEvent{ObjectOld: plain, ObjectNew: fenced}), true},
-		"fence ended":     {p.Update(event.UpdateEvent{ObjectOld: fenced, ObjectNew: plain}), true},
-		"no fence":        {p.Update(event.UpdateEvent{ObjectOld: plain, ObjectNew: plain}), false},
-		"moved":           {p.Update(event.UpdateEvent{ObjectOld: fenced, ObjectNew: other}), false},
-		"deleted":         {p.Delete(event.DeleteEvent{Object: fenced}), false},
-	} {
-		if got[0] != got[1] {
-			t.Errorf("%s: %v", what, got[0])
-		}
-	}
-}
-
-// TestAFenceIsSetWhenItsVolumeIsUnstaged: the unstage of the volume has it examined at once, if it has a fence, and if
-// that can be read. It does not block if nobody receives it.
+// TestAFenceIsSetWhenItsVolumeIsUnstaged: the unstage of the volume has it examined at once. It does not block if
+// nobody receives it.
 func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
 	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
-	r := b.reconciler()
 	unstage := func() error {
 		_, err := b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
 			StagingTargetPath: b.staging})
 		return err
 	}
-	received := func() []ctrl.Request {
-		t.Helper()
+	for range 2 { // The kubelet repeats calls.
+		b.wantCode(unstage(), codes.OK)
 		if len(b.server.unstaged) != 1 {
 			t.Fatalf("%d volumes are reported", len(b.server.unstaged))
 		}
-		return r.requested(t.Context(), (<-b.server.unstaged).Object)
-	}
-	want := []ctrl.Request{{NamespacedName: client.ObjectKey{Name: "pvc-1"}}}
-	for range 2 { // The kubelet repeats calls.
-		b.wantCode(unstage(), codes.OK)
-		if got := received(); !slices.Equal(got, want) {
-			t.Errorf("%v is examined, want %v", got, want)
+		lv, ok := (<-b.server.unstaged).Object.(*topolvmv1.LogicalVolume)
+		if !ok || lv.Status.VolumeID != id {
+			t.Errorf("%+v is reported", lv)
 		}
-	}
-	b.set(v1alpha1.FenceAnnotation, "")
-	b.wantCode(unstage(), codes.OK)
-	if got := received(); len(got) > 0 {
-		t.Errorf("%v is examined, and has no fence", got)
-	}
-	b.set(v1alpha1.FenceAnnotation, "m1")
-	r.client = interceptor.NewClient(b.api.(client.WithWatch), interceptor.Funcs{List: func(context.Context,
-		client.WithWatch, client.ObjectList, ...client.ListOption) error {
-		return errors.New("timeout")
-	}})
-	b.wantCode(unstage(), codes.OK)
-	if got := received(); len(got) > 0 {
-		t.Errorf("%v is examined after a failed read", got)
 	}
 	for range maxUnstaged + 1 { // It does not block if nobody receives.
 		b.wantCode(unstage(), codes.OK)
@@ -509,7 +467,7 @@ func TestAFileSystemIsNotCheckedDuringAMove(t *testing.T) {
 	} {
 		b := newBench(t)
 		c, programs := b.newChecker("ext4")
-		c.tags = func(_ context.Context, vg, name string) ([]string, error) {
+		c.Tags = func(_ context.Context, vg, name string) ([]string, error) {
 			if vg != "vg1" || name != id {
 				t.Errorf("tags of %s/%s", vg, name)
 			}

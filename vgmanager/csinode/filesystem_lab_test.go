@@ -18,6 +18,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/limit"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 )
 
 // goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 supports too. The argument decides whether the
@@ -52,9 +53,9 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMapping(t)
-			m.ok(m.host.format(t.Context(), service.FileSystems[test.kind].Mkfs, mapped))
+			m.ok(m.host.Format(t.Context(), service.FileSystems[test.kind].Mkfs, mapped))
 			folder := t.TempDir()
-			m.ok(m.host.mount(t.Context(), mapped, folder, test.kind, test.options))
+			m.ok(m.host.Mount(t.Context(), mapped, folder, test.kind, test.options))
 			if !slices.Contains(test.options, "ro") {
 				m.ok(os.WriteFile(filepath.Join(folder, "before"), []byte("x"), 0o600))
 			}
@@ -63,7 +64,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 				m.replace(m.linear(0, size))
 			})
 			b := newBench(t)
-			b.server.FileSystems = NewFileSystems("node1")
+			b.server.FileSystems = mountedfs.New("node1")
 			stats := func() *csi.NodeGetVolumeStatsResponse {
 				got, err := b.server.NodeGetVolumeStats(t.Context(),
 					&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: folder})
@@ -86,7 +87,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 				!strings.Contains(got.VolumeCondition.Message, test.want) {
 				t.Errorf("got %+v", got)
 			}
-			number, err := m.host.number(mapped)
+			number, err := m.host.Number(mapped)
 			m.ok(err)
 			list, err := b.server.FileSystems.Problems(context.Background(),
 				map[string]service.Volume{number.String(): {Class: "vg1", Name: id}})

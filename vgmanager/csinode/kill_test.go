@@ -15,10 +15,7 @@ func (b *bench) guarded(p *kill.Points) {
 	b.volumes.points = p
 	b.host.points = p
 	b.luks.points = p
-	server := NewNodeServer(b.server.NodeOptions)
-	server.disks = b.host
-	server.containers = b.luks
-	b.server = server
+	b.rebuild(b.host, b.luks, b.host)
 }
 
 // killed ends the node service at each of its changes while it runs the requests, and then runs them twice. No volume
@@ -91,7 +88,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 		"first use of a volume that an older version began to format": {requests: []func(*bench) error{stage, publish},
 			formatting: true, mounts: 2, tags: "lvms.formatted=xfs"},
 		"a block volume whose formatting was interrupted": {prepare: []func(*bench) error{func(b *bench) error {
-			b.host.records[id] = formattingRecord{ownUUID, false}
+			b.host.records[id] = recordOf(ownUUID, false)
 			return nil
 		}}, requests: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }}, older: true,
 			mounts: 1},
@@ -127,7 +124,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				}
 				if operation.formatting {
 					b.volumes.lv.Tags = []string{"lvms.formatting=ext4"}
-					b.host.found = content{"xfs", true}
+					b.host.found = contentOf("xfs")
 				}
 				if operation.inactive {
 					b.volumes.lv.Attr = "-wi-------"
@@ -151,7 +148,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 					t.Error("the file system was not expanded after it was mounted")
 				}
 				kind := strings.TrimPrefix(operation.tags, "lvms.formatted=")
-				if kind != "" && b.host.found != (content{kind, true}) {
+				if kind != "" && b.host.found != (contentOf(kind)) {
 					t.Errorf("the volume carries %+v", b.host.found)
 				}
 			})

@@ -22,6 +22,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -29,7 +32,9 @@ import (
 type mapping struct {
 	*testing.T
 	disk string
-	host nodeDisks
+	host mounter.Mounter
+	// records has the records of volumes that are being formatted.
+	records volume.Directory
 }
 
 const (
@@ -43,7 +48,8 @@ func newMapping(t *testing.T) *mapping {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	m := &mapping{T: t, disk: disk, host: nodeDisks{programs: host.NewLocal(), stateDir: t.TempDir()}}
+	m := &mapping{T: t, disk: disk, host: mounter.Mounter{Programs: host.NewLocal()},
+		records: volume.Directory(t.TempDir())}
 	m.sh("modprobe", "dm-mod")
 	m.sh("dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=8", "conv=fsync")
 	m.sh("dmsetup", "create", "volume", "--table", m.linear(0, size))
@@ -84,9 +90,9 @@ func (m *mapping) ok(err error) {
 	}
 }
 
-func (m *mapping) wantContent(want content) {
+func (m *mapping) wantContent(want mounter.Content) {
 	m.Helper()
-	got, err := m.host.probe(m.Context(), mapped)
+	got, err := m.host.Probe(m.Context(), mapped)
 	if err != nil || got != want {
 		m.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -94,10 +100,10 @@ func (m *mapping) wantContent(want content) {
 
 func TestLabProbe(t *testing.T) {
 	m := newMapping(t)
-	m.wantContent(content{})
+	m.wantContent(mounter.Content{})
 	for _, kind := range []string{"ext4", "xfs"} {
-		m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
-		m.wantContent(content{kind, true})
+		m.ok(m.host.Format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
+		m.wantContent(contentOf(kind))
 		m.sh("wipefs", "--all", mapped)
 	}
 	f, err := os.OpenFile(mapped, os.O_WRONLY, 0)
@@ -106,14 +112,14 @@ func TestLabProbe(t *testing.T) {
 	m.ok(err)
 	m.ok(f.Sync())
 	m.ok(f.Close())
-	m.wantContent(content{kind: "crypto_LUKS"})
+	m.wantContent(mounter.Content{Kind: "crypto_LUKS"})
 }
 
 // TestLabAVolumeThatCannotBeReadIsNotBlank checks the direct read: the exit status of blkid is the same for a device
 // with read errors and for a blank one.
 func TestLabAVolumeThatCannotBeReadIsNotBlank(t *testing.T) {
 	m := newMapping(t)
-	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
+	m.ok(m.host.Format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	const some = 2048
 	for name, table := range map[string][]string{
 		"nothing can be read":   {fmt.Sprintf("0 %d error", size)},
@@ -123,13 +129,22 @@ func TestLabAVolumeThatCannotBeReadIsNotBlank(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.table(table...)
-			if got, err := m.host.probe(t.Context(), mapped); err == nil {
+			if got, err := m.host.Probe(t.Context(), mapped); err == nil {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 	m.table(m.linear(0, size))
-	m.wantContent(content{"ext4", true})
+	m.wantContent(contentOf("ext4"))
+}
+
+// noPrograms records commands and runs none.
+type noPrograms struct{ commands []string }
+
+func (p *noPrograms) RunAccepting(_ context.Context, _ func(int) bool, name string,
+	args ...string) ([]byte, int, error) {
+	p.commands = append(p.commands, strings.Join(append([]string{name}, args...), " "))
+	return nil, 0, nil
 }
 
 func TestLabLifeOfAFileSystem(t *testing.T) {
@@ -138,58 +153,58 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			m := newMapping(t)
 			m.table(m.linear(0, size/2))
 			m.sh("wipefs", "--all", mapped)
-			m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
+			m.ok(m.host.Format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
 			folder := t.TempDir()
-			if number, err := m.host.mounted(folder); err != nil || number != (deviceNumber{}) {
+			if number, err := m.host.Mounted(folder); err != nil || number != (mounter.Number{}) {
 				t.Errorf("before the mount: %s, %v", number, err)
 			}
-			m.ok(m.host.mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
-			number, err := m.host.number(mapped)
+			m.ok(m.host.Mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
+			number, err := m.host.Number(mapped)
 			m.ok(err)
-			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted,
-				"backingDevice": m.host.backingDevice} {
+			for what, f := range map[string]func(string) (mounter.Number, error){"mounted": m.host.Mounted,
+				"backingDevice": m.host.BackingDevice} {
 				if got, err := f(folder); err != nil || got != number {
 					t.Errorf("%s: %s, %v, want %s", what, got, err, number)
 				}
 			}
-			m.ok(m.host.setMode(folder, rootMode))
+			m.ok(m.host.SetMode(folder, rootMode))
 			m.ok(os.WriteFile(filepath.Join(folder, "a"), []byte("data"), 0o600))
 			m.ok(os.Chmod(folder, 0o700))
-			before, err := usageOf(folder)
+			before, err := mountedfs.UsageOf(folder)
 			m.ok(err)
 
 			// While it is mounted, the check is skipped.
-			m.ok(m.host.check(t.Context(), mapped, kind))
+			m.ok(m.host.Check(t.Context(), mapped, kind))
 			m.table(m.linear(0, size))
-			m.ok(m.host.grow(t.Context(), mapped, folder, false))
+			m.ok(m.host.Grow(t.Context(), mapped, folder, false))
 			// The superblock on the device is written some time later.
 			unix.Sync()
 			m.sh("fsfreeze", "--freeze", folder)
 			m.sh("fsfreeze", "--unfreeze", folder)
-			programs := &fakePrograms{}
-			m.ok(nodeDisks{programs: programs}.grow(t.Context(), mapped, folder, false))
+			programs := &noPrograms{}
+			m.ok(mounter.Mounter{Programs: programs}.Grow(t.Context(), mapped, folder, false))
 			if len(programs.commands) > 0 {
 				t.Errorf("ran %q, although the file system has the size of its device", programs.commands)
 			}
-			m.ok(m.host.grow(t.Context(), mapped, folder, true))
-			after, err := usageOf(folder)
+			m.ok(m.host.Grow(t.Context(), mapped, folder, true))
+			after, err := mountedfs.UsageOf(folder)
 			m.ok(err)
 			if after[0].Total < before[0].Total*3/2 {
 				t.Errorf("it had %d bytes and has %d", before[0].Total, after[0].Total)
 			}
 			for range 2 {
-				m.ok(m.host.unmount(t.Context(), folder))
+				m.ok(m.host.Unmount(t.Context(), folder))
 			}
-			m.ok(m.host.check(t.Context(), mapped, kind))
+			m.ok(m.host.Check(t.Context(), mapped, kind))
 			m.ok(os.MkdirAll(folder, 0o750))
-			m.ok(m.host.mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
+			m.ok(m.host.Mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
 			info, err := os.Stat(folder)
 			m.ok(err)
 			if data, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(data) != "data" ||
 				info.Mode().Perm() != 0o700 {
 				t.Errorf("got %q, %v, mode %s", data, err, info.Mode())
 			}
-			m.ok(m.host.unmount(t.Context(), folder))
+			m.ok(m.host.Unmount(t.Context(), folder))
 		})
 	}
 }
@@ -197,14 +212,14 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 // TestLabABindMountHasItsOptions checks a bind mount, for which mount runs twice.
 func TestLabABindMountHasItsOptions(t *testing.T) {
 	m := newMapping(t)
-	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
+	m.ok(m.host.Format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	staging := t.TempDir()
-	m.ok(m.host.mount(t.Context(), mapped, staging, "ext4", []string{"noatime", "nosuid"}))
+	m.ok(m.host.Mount(t.Context(), mapped, staging, "ext4", []string{"noatime", "nosuid"}))
 	for option, want := range map[string]string{"ro": "ro,nosuid,noatime", "": "rw,nosuid,noatime"} {
 		target := filepath.Join(t.TempDir(), "target")
 		m.ok(os.Mkdir(target, 0o750))
-		m.ok(m.host.mount(t.Context(), staging, target, "", append([]string{"bind"}, strings.Fields(option)...)))
-		table, err := mount.ParseMountInfo(mountInfo)
+		m.ok(m.host.Mount(t.Context(), staging, target, "", append([]string{"bind"}, strings.Fields(option)...)))
+		table, err := mount.ParseMountInfo(mounter.MountInfo)
 		m.ok(err)
 		at := slices.IndexFunc(table, func(i mount.MountInfo) bool { return i.MountPoint == target })
 		if at < 0 || strings.Join(table[at].MountOptions, ",") != want {
@@ -212,14 +227,14 @@ func TestLabABindMountHasItsOptions(t *testing.T) {
 		}
 		// As after an agent that ended between the two steps.
 		for range 2 {
-			m.ok(m.host.setReadOnly(t.Context(), staging, target))
+			m.ok(m.host.SetReadOnly(t.Context(), staging, target))
 			if err := os.WriteFile(filepath.Join(target, "file"), nil, 0o600); !errors.Is(err, unix.EROFS) {
 				t.Errorf("%q: a write to the read-only mount: %v", option, err)
 			}
 		}
 		m.ok(os.WriteFile(filepath.Join(staging, "file"), nil, 0o600))
-		m.ok(m.host.unmount(t.Context(), target))
-		m.ok(m.host.removeMountPoint(target))
+		m.ok(m.host.Unmount(t.Context(), target))
+		m.ok(m.host.RemoveMountPoint(target))
 		if _, err := os.Stat(target); !os.IsNotExist(err) {
 			t.Errorf("the mount point remains: %v", err)
 		}
@@ -227,19 +242,19 @@ func TestLabABindMountHasItsOptions(t *testing.T) {
 	// umount says of a folder that it is not mounted.
 	plain := filepath.Join(t.TempDir(), "plain")
 	m.ok(os.Mkdir(plain, 0o750))
-	m.ok(m.host.unmount(t.Context(), plain))
-	m.ok(m.host.removeMountPoint(plain))
-	m.ok(m.host.unmount(t.Context(), staging))
+	m.ok(m.host.Unmount(t.Context(), plain))
+	m.ok(m.host.RemoveMountPoint(plain))
+	m.ok(m.host.Unmount(t.Context(), staging))
 }
 
 func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	m := newMapping(t)
-	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
-	m.ok(m.host.check(t.Context(), mapped, "ext4"))
+	m.ok(m.host.Format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
+	m.ok(m.host.Check(t.Context(), mapped, "ext4"))
 	// The root directory is not a directory: e2fsck does not repair that automatically.
 	m.sh("debugfs", "-w", "-R", "clri <2>", mapped)
 	m.sh("debugfs", "-w", "-R", "ssv state 2", mapped) // what the kernel writes when it finds errors
-	if err := m.host.check(t.Context(), mapped, "ext4"); err == nil {
+	if err := m.host.Check(t.Context(), mapped, "ext4"); err == nil {
 		t.Error("a file system without a root is called well")
 	}
 }
@@ -249,17 +264,17 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	m := newMapping(t)
 	m.sh("modprobe", "dm-delay")
-	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
+	m.ok(m.host.Format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	m.sh("tune2fs", "-c", "1", "-C", "2", mapped) // the next check is a full one
 	m.table(fmt.Sprintf("0 %d delay %s 0 100", size, m.disk))
-	number, err := m.host.number(mapped)
+	number, err := m.host.Number(mapped)
 	m.ok(err)
 	b := newBench(t)
 	lv := b.volumes.lv
 	lv.Path = mapped
-	lv.DevMajor = number.major
-	lv.DevMinor = number.minor
-	b.server.disks = m.host
+	lv.DevMajor = number.Major
+	lv.DevMinor = number.Minor
+	b.rebuild(m.host, b.luks, m.records)
 	request := &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
 	}
@@ -286,10 +301,10 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	}
 	b.wantCode(err, codes.OK)
 	t.Logf("%d calls came while it ran", calls)
-	if got, err := m.host.mounted(b.staging); err != nil || got != number {
+	if got, err := m.host.Mounted(b.staging); err != nil || got != number {
 		t.Errorf("mounted: %s, %v", got, err)
 	}
-	m.ok(m.host.unmount(t.Context(), b.staging))
+	m.ok(m.host.Unmount(t.Context(), b.staging))
 }
 
 // TestLabAKilledFormatIsRepeated kills mkfs on a slow disk. Because of the record on the node, the next call formats
@@ -300,12 +315,12 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 			m := newMapping(t)
 			m.sh("modprobe", "dm-delay")
 			m.table(fmt.Sprintf("0 %d delay %s 0 20", size, m.disk))
-			number, err := m.host.number(mapped)
+			number, err := m.host.Number(mapped)
 			m.ok(err)
 			b := newBench(t)
 			b.volumes.lv.Path, b.volumes.lv.Tags = mapped, []string{v1alpha1.NewTag}
-			b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = number.major, number.minor
-			b.server.disks = m.host
+			b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = number.Major, number.Minor
+			b.rebuild(m.host, b.luks, m.records)
 			ended := make(chan error, 1)
 			go func() { ended <- b.stage(kind, writer) }()
 			program := "mkfs." + kind
@@ -318,27 +333,27 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 			m.sh("pkill", "-KILL", "-x", program)
 			b.wantCode(<-ended, codes.Internal, program)
 			b.wantRecorded(m, true)
-			found, err := m.host.probe(t.Context(), mapped)
+			found, err := m.host.Probe(t.Context(), mapped)
 			t.Logf("the killed %s left %+v, %v", program, found, err)
 			m.table(m.linear(0, size))
-			m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
+			m.ok(m.host.Format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
 			m.sh("dd", "if=/dev/zero", "of="+mapped, "bs=64K", "seek=1", "count=100", "conv=fsync")
 			b.wantCode(b.stage(kind, writer), codes.OK)
-			if got, err := m.host.mounted(b.staging); err != nil || got != number {
+			if got, err := m.host.Mounted(b.staging); err != nil || got != number {
 				t.Errorf("mounted: %s, %v", got, err)
 			}
 			b.wantRecorded(m, false)
 			if got := b.volumes.lv.GetTags(); !slices.Equal(got, []string{v1alpha1.FormattedTagPrefix + kind}) {
 				t.Errorf("got the tags %q", got)
 			}
-			m.ok(m.host.unmount(t.Context(), b.staging))
+			m.ok(m.host.Unmount(t.Context(), b.staging))
 		})
 	}
 }
 
 func (b *bench) wantRecorded(m *mapping, want bool) {
 	b.Helper()
-	if recorded, err := m.host.recorded(id); err != nil || (recorded != nil) != want {
+	if recorded, err := m.records.Recorded(id); err != nil || (recorded != nil) != want {
 		b.Errorf("recorded: %+v, %v, want %t", recorded, err, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 )
 
@@ -91,7 +92,7 @@ func TestLabTheIOOfAPodIsLimited(t *testing.T) {
 			kind := volumeOf.kind
 			pod := podCgroup(t, podA)
 			b := volumeOf.create(t)
-			b.server.Pods = cgroup.New(hierarchy)
+			b.server.Limits.Pods = cgroup.New(hierarchy)
 			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "writeBytesPerSecond=1048576"})
 			b.target = filepath.Join(t.TempDir(), "pods", podA, "volumes", "mount")
 			if kind == "" {
@@ -105,12 +106,12 @@ func TestLabTheIOOfAPodIsLimited(t *testing.T) {
 					t.Errorf("3 MiB at 1 MiB/s took only %s", took)
 				}
 			})
-			v, err := b.server.find(t.Context(), id)
+			v, err := b.server.volumes.Find(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			number := numberOf(v).String()
-			reconciler := NewLimitReconciler(b.server, b.api)
+			number := v.Number().String()
+			reconciler := limits.NewReconciler(b.server.Limits, b.api)
 			for limits, want := range map[string]string{
 				"writeBytesPerSecond=67108864": number + " rbps=max wbps=67108864 riops=max wiops=max\n", "none": ""} {
 				b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})

@@ -1,10 +1,7 @@
 package csinode
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 )
 
 const (
@@ -59,14 +57,14 @@ type limitBench struct {
 
 func newLimitBench(t *testing.T, limits string) *limitBench {
 	b := &limitBench{newBench(t), &fakePods{limits: map[string]string{podA: "", podB: ""}}}
-	b.server.Pods = b.pods
+	b.server.Limits.Pods = b.pods
 	b.target = t.TempDir() + "/pods/" + podA + "/volumes/kubernetes.io~csi/pv/mount"
 	b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})
 	return b
 }
 
 func (b *limitBench) reconcile() (ctrl.Result, error) {
-	return NewLimitReconciler(b.server, b.api).Reconcile(b.Context(),
+	return limits.NewReconciler(b.server.Limits, b.api).Reconcile(b.Context(),
 		ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}})
 }
 
@@ -87,23 +85,6 @@ func (b *limitBench) wantWritten(inForce, says string) {
 	if lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] != inForce || (failed == "") != (says == "") ||
 		!strings.Contains(failed, says) {
 		b.Errorf("got %q, want %q in force and an error with %q", lv.Annotations, inForce, says)
-	}
-}
-
-func TestPodsInPaths(t *testing.T) {
-	const root = "/var/lib/kubelet"
-	for path, want := range map[string]string{
-		root + "/pods/" + podA + "/volumes/kubernetes.io~csi/pvc-" + podB + "/mount":             podA,
-		root + "/pods/" + podA + "/volume-subpaths/pvc-" + podB + "/c/0":                         podA,
-		root + "/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-" + podB + "/" + podA:       podA,
-		root + "/plugins/kubernetes.io/csi/volumeDevices/pvc-" + podB + "/dev/" + podA:           podA,
-		root + "/plugins/kubernetes.io/csi/volumeDevices/staging/pvc-" + podB:                    "",
-		root + "/plugins/kubernetes.io/csi/topolvm.io/0c4b6b6e2f0a4a559d5c7f6a3c1d2/globalmount": "",
-		"/mnt/target": "",
-	} {
-		if got := podAt(path); got != want {
-			t.Errorf("%s is of Pod %q, want %q", path, got, want)
-		}
 	}
 }
 
@@ -230,7 +211,7 @@ func TestLimitsThatCannotBeApplied(t *testing.T) {
 			test.change(b)
 			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=9"})
 			for range 2 {
-				if result, err := b.reconcile(); err != nil || result.RequeueAfter != limitRetry {
+				if result, err := b.reconcile(); err != nil || result.RequeueAfter != limits.Retry {
 					t.Errorf("got %v, %v", result, err)
 				}
 				b.wantPods("readIOPS=5", "readIOPS=5")
@@ -278,7 +259,7 @@ func TestAChangeWhileAPodGetsAVolume(t *testing.T) {
 
 func TestLimitsWaitForTheVolumeAndBlockNoCall(t *testing.T) {
 	b := newLimitBench(t, "readIOPS=5")
-	b.wantCode(b.server.locks.Enter(id), codes.OK) // A call, for example a check, works on the volume.
+	b.wantCode(b.server.Locks.Enter(id), codes.OK) // A call, for example a check, works on the volume.
 	if result, err := b.reconcile(); err != nil || result != (ctrl.Result{}) {
 		t.Errorf("got %v, %v", result, err)
 	}
@@ -289,34 +270,4 @@ func TestLimitsWaitForTheVolumeAndBlockNoCall(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b.wantWritten("", "")
-}
-
-func TestWhichLogicalVolumesAreReconciledForLimits(t *testing.T) {
-	b := newLimitBench(t, "readIOPS=5")
-	lv := &topolvmv1.LogicalVolume{}
-	if err := b.api.Get(context.Background(), client.ObjectKey{Name: "pvc-1"}, lv); err != nil {
-		t.Fatal(err)
-	}
-	r := NewLimitReconciler(b.server, b.api)
-	var got []string
-	for name, change := range map[string]func(*topolvmv1.LogicalVolume){
-		"with limits":     func(*topolvmv1.LogicalVolume) {},
-		"on another node": func(lv *topolvmv1.LogicalVolume) { lv.Spec.NodeName = "node2" },
-		"not created yet": func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "" },
-		"without limits":  func(lv *topolvmv1.LogicalVolume) { lv.Annotations = nil },
-		"had limits": func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations = map[string]string{v1alpha1.IOLimitsInForceAnnotation: "readIOPS=5"}
-		},
-	} {
-		object := lv.DeepCopy()
-		if change(object); r.ours(object) {
-			got = append(got, name)
-		}
-	}
-	if slices.Sort(got); fmt.Sprint(got) != "[had limits with limits]" {
-		t.Errorf("got %q", got)
-	}
-	if r.ours(nil) {
-		t.Error("nothing is reconciled")
-	}
 }

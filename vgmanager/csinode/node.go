@@ -8,15 +8,9 @@ package csinode
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +18,12 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/encryption"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fencing"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
@@ -31,12 +31,7 @@ import (
 
 // Volumes accesses the logical volumes of this node.
 type Volumes interface {
-	// FindLV returns a volume, with its device number if it is active. It returns NotFound if there is none.
-	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
-	// UUID returns the UUID of a logical volume. It returns NotFound if there is none.
-	UUID(ctx context.Context, class, name string) (string, error)
-	ActivateLV(ctx context.Context, class, name string) error
-	TagLV(ctx context.Context, class, name string, add, remove []string) error
+	volume.LVM
 	// SuspendedDevices returns the suspended devices that hold data of a volume, or none.
 	SuspendedDevices(ctx context.Context, class, name string) ([]string, error)
 	// Condition describes the problem of a volume, or returns "" if there is none. It starts no process.
@@ -54,7 +49,7 @@ type NodeOptions struct {
 	// Volumes accesses the logical volumes of the node.
 	Volumes Volumes
 	// FileSystems are the mounted file systems of the node; nil for those that this process can access.
-	FileSystems *FileSystems
+	FileSystems *mountedfs.FileSystems
 	// Programs runs mkfs, e2fsck, mount, cryptsetup and so on.
 	Programs NodePrograms
 	// Locks are the volumes with work in progress; nil for those of this service alone.
@@ -64,16 +59,16 @@ type NodeOptions struct {
 	// Staging is told which volumes are staged; nil if nobody has to know.
 	Staging StagingRecorder
 	// Pods limits the I/O of Pods; nil for those of the cgroup file system of the node.
-	Pods PodLimiter
-	// Keys provides the keys of encrypted volumes; nil for SecretKeys.
-	Keys Keys
+	Pods limits.PodLimiter
+	// Keys provides the keys of encrypted volumes; nil for encryption.SecretKeys.
+	Keys encryption.Keys
 	// StateDir is the folder of the node with the records of this service. It survives a restart of the node.
 	StateDir string
 }
 
 // NodePrograms runs the programs of the agent's image. *host.Local implements it.
 type NodePrograms interface {
-	Programs
+	mounter.Programs
 	luks.Programs
 }
 
@@ -85,16 +80,61 @@ type StagingRecorder interface {
 	Unstaged(ctx context.Context, volumeID, path string) error
 }
 
+// mountTable reads the mounts of the node.
+type mountTable interface {
+	IsMountPoint(path string) (bool, error)
+	// Mounted returns the device whose file system is mounted at a directory, or zero if the directory is not a mount
+	// point.
+	Mounted(path string) (mounter.Number, error)
+	// BackingDevice returns the device of a device file, or of the file system that contains a directory.
+	BackingDevice(path string) (mounter.Number, error)
+	// MountPoints returns the mount points of a device and of the file system on it.
+	MountPoints(number mounter.Number) ([]string, error)
+	// SameFileSystem returns the mount points of the file system that is mounted at a path, with the path itself, or
+	// none if nothing is mounted there. It does not access the file system, which may be broken.
+	SameFileSystem(path string) ([]string, error)
+}
+
+// mounts changes the mounts of the node. Mount and Unmount do not end with their context: a mount that was ended
+// halfway would lack its options.
+type mounts interface {
+	Mount(ctx context.Context, source, target, fileSystem string, options []string) error
+	// SetReadOnly makes a bind mount of source read-only, unless it is.
+	SetReadOnly(ctx context.Context, source, target string) error
+	// Unmount unmounts a path. It succeeds if the path does not exist or is not a mount point.
+	Unmount(ctx context.Context, path string) error
+	// RemoveMountPoint removes a directory or file on which nothing is mounted. It succeeds if the path does not exist.
+	RemoveMountPoint(path string) error
+	SetMode(path string, mode os.FileMode) error
+}
+
+// system is what the parts of the node service do on the node. mounter.Mounter implements it.
+type system interface {
+	mountTable
+	mounts
+	fileSystemTools
+	volume.Devices
+	fencing.Mounts
+}
+
+// containers are the LUKS2 containers of the node. *luks.Containers implements it.
+type containers interface {
+	encryption.Containers
+	encryption.Keyslots
+}
+
 // NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes run in
 // parallel. A second call for the same volume returns Aborted, and the caller retries.
 type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
-	disks      disks
-	containers containers
-	locks      *service.Locks
-	// limiting is locked while limits are read and applied.
-	limiting sync.Mutex
+	// Limits limits the I/O of Pods.
+	Limits     *limits.Limiter
+	volumes    *volume.Finder
+	system     system
+	encryption *encryption.Encryption
+	stager     *stager
+	publisher  *publisher
 	// unstaged has LogicalVolumes with the IDs of volumes that were unstaged. It is full if nobody receives them.
 	unstaged chan event.GenericEvent
 }
@@ -104,8 +144,13 @@ const maxUnstaged = 64
 
 // NewNodeServer returns the node service of this node.
 func NewNodeServer(o NodeOptions) *NodeServer {
+	return newNodeServer(o, mounter.Mounter{Programs: o.Programs}, luks.New(o.Programs, devicemapper.New()),
+		volume.Directory(o.StateDir))
+}
+
+func newNodeServer(o NodeOptions, node system, c containers, records volume.Records) *NodeServer {
 	if o.FileSystems == nil {
-		o.FileSystems = NewFileSystems(o.Node)
+		o.FileSystems = mountedfs.New(o.Node)
 	}
 	if o.Locks == nil {
 		o.Locks = &service.Locks{}
@@ -116,11 +161,25 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	o.NodeID = cmp.Or(o.NodeID, o.Node)
 	o.TopologyKey = cmp.Or(o.TopologyKey, v1alpha1.TopologyNodeKey)
 	if o.Keys == nil {
-		o.Keys = SecretKeys{}
+		o.Keys = encryption.SecretKeys{}
 	}
-	return &NodeServer{NodeOptions: o, disks: nodeDisks{programs: o.Programs, stateDir: o.StateDir},
-		containers: luks.New(o.Programs, devicemapper.New()), locks: o.Locks,
-		unstaged: make(chan event.GenericEvent, maxUnstaged)}
+	volumes := &volume.Finder{Node: o.Node, Client: o.Client, LVM: o.Volumes, Devices: node, Mappings: c,
+		Records: records}
+	keys := &encryption.Encryption{Node: o.Node, Volumes: volumes, Locks: o.Locks, Devices: node, Containers: c,
+		Keyslots: c, Keys: o.Keys}
+	return &NodeServer{
+		NodeOptions: o, volumes: volumes, system: node, encryption: keys,
+		Limits:    &limits.Limiter{Node: o.Node, Volumes: volumes, Mounts: node, Pods: o.Pods},
+		stager:    &stager{node: o.Node, volumes: volumes, encryption: keys, locks: o.Locks, system: node},
+		publisher: &publisher{volumes: volumes, table: node, mounts: node},
+		unstaged:  make(chan event.GenericEvent, maxUnstaged),
+	}
+}
+
+// NewFenceReconciler returns the reconciler of the fences of the volumes of a node service.
+func NewFenceReconciler(s *NodeServer, c client.Client, devices fencing.MappedDevices) *fencing.Reconciler {
+	return fencing.New(fencing.Options{Node: s.Node, Client: c, Live: s.Live, Volumes: s.volumes, Locks: s.Locks,
+		Mounts: s.system, Devices: devices, Unstaged: s.unstaged})
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.
@@ -168,37 +227,37 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	if err := s.stageIfNotMounted(ctx, request); err != nil {
 		return nil, err
 	}
-	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
+	if err := s.Locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	defer s.locks.Leave(request.GetVolumeId())
-	v, err := s.device(ctx, request.GetVolumeId())
+	defer s.Locks.Leave(request.GetVolumeId())
+	v, err := s.volumes.Active(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.requireOpen(v, request.GetVolumeContext()); err != nil {
+	if err := v.RequireOpen(s.Node, request.GetVolumeContext()); err != nil {
 		return nil, err
 	}
 	if capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
-		if err := s.checkAlone(v, target, request.GetStagingTargetPath()); err != nil {
+		if err := s.publisher.checkAlone(v, target, request.GetStagingTargetPath()); err != nil {
 			return nil, err
 		}
 	}
-	limits, err := s.limitPod(ctx, v, target, "")
+	limits, err := s.Limits.Publish(ctx, v, target, "")
 	if err != nil {
 		return nil, err
 	}
 	options := []string{"bind"}
-	if request.GetReadonly() || readsOnly(capability) {
+	if request.GetReadonly() || volume.ReadsOnly(capability) {
 		options = append(options, "ro")
 	}
 	if capability.GetBlock() != nil {
-		err = s.publishBlock(ctx, v, target, options)
+		err = s.publisher.publishBlock(ctx, v, target, options)
 	} else {
-		err = s.publishMount(ctx, v, request.GetStagingTargetPath(), target, options)
+		err = s.publisher.publishMount(ctx, v, request.GetStagingTargetPath(), target, options)
 	}
 	if err == nil {
-		_, err = s.limitPod(ctx, v, target, limits)
+		_, err = s.Limits.Publish(ctx, v, target, limits)
 	}
 	if err != nil {
 		return nil, err
@@ -213,11 +272,11 @@ func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePub
 	if request.GetVolumeCapability().GetMount() == nil {
 		return nil
 	}
-	mounted, err := s.disks.mounted(request.GetStagingTargetPath())
+	mounted, err := s.system.Mounted(request.GetStagingTargetPath())
 	if err != nil {
 		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", request.GetVolumeId(), err)
 	}
-	if mounted != (deviceNumber{}) {
+	if mounted != (mounter.Number{}) {
 		return nil
 	}
 	return s.stageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
@@ -226,124 +285,40 @@ func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePub
 }
 
 // stageOpen stages a volume without its key.
-func (s *NodeServer) stageOpen(ctx context.Context, v volume, staging string,
+func (s *NodeServer) stageOpen(ctx context.Context, v volume.Volume, staging string,
 	request *csi.NodeStageVolumeRequest) error {
-	if err := s.requireOpen(v, request.GetVolumeContext()); err != nil {
+	if err := v.RequireOpen(s.Node, request.GetVolumeContext()); err != nil {
 		return err
 	}
-	return s.stage(ctx, v, staging, request)
+	return s.stager.stage(ctx, v, staging, request)
 }
 
-// checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target
-// succeeds.
-func (s *NodeServer) checkAlone(v volume, target, staging string) error {
-	points, err := s.disks.mountPoints(numberOf(v))
-	if err != nil {
-		return status.Errorf(codes.Internal, "read the mounts of volume %s: %v", v.id, err)
+// HoldUnformatted keeps the formatting of a volume from beginning until release is called. It returns Aborted if the
+// formatting has begun, or other work on the volume is in progress, and Unavailable if that cannot be read. uuid and
+// tags are those of its logical volume.
+func (s *NodeServer) HoldUnformatted(id, uuid string, tags []string) (release func(), err error) {
+	if err := s.Locks.Enter(id); err != nil {
+		return nil, err
 	}
-	if slices.Contains(points, target) {
-		return nil
+	found, err := s.volumes.Records.Recorded(id)
+	switch {
+	case err != nil:
+		err = status.Errorf(codes.Unavailable, "volume %s on node %s: check whether its formatting has begun: %v", id,
+			s.Node, err)
+	case found.Holds(uuid, tags):
+		err = status.Errorf(codes.Aborted, "volume %s on node %s has no snapshot yet, because its file system is not "+
+			"complete: a Pod that uses it completes it", id, s.Node)
+	default:
+		return func() { s.Locks.Leave(id) }, nil
 	}
-	if at := slices.IndexFunc(points, func(p string) bool { return p != staging }); at >= 0 {
-		return status.Errorf(codes.FailedPrecondition, "volume %s allows a single writer, and is already "+
-			"published at %s", v.id, points[at])
-	}
-	return nil
+	s.Locks.Leave(id)
+	return nil, err
 }
 
-// markUsed removes the tags that mark a volume as unused: from now on it may contain user data.
-func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
-	old := v.unusedTags()
-	if len(old) == 0 {
-		return nil
-	}
-	if err := s.Volumes.TagLV(ctx, v.class, v.id, nil, old); err != nil {
-		return fmt.Errorf("tag volume %s on node %s as used: %w", v.id, s.Node, err)
-	}
-	return nil
-}
-
-func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, options []string) error {
-	err := s.markUsed(ctx, v)
-	if err == nil {
-		err = s.forget(v.id)
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
-		return status.Errorf(codes.Internal, "create the directory of %s: %v", target, err)
-	}
-	file, err := os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o640)
-	if err != nil {
-		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
-	}
-	_ = file.Close()
-	return s.bind(ctx, v, v.path(), target, options)
-}
-
-// publishMount creates a bind mount of the staged file system. If the file system is not mounted, it returns an error:
-// otherwise the Pod would write to a disk of the node.
-func (s *NodeServer) publishMount(ctx context.Context, v volume, staging, target string, options []string) error {
-	mounted, err := s.disks.mounted(staging)
-	if err != nil {
-		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
-	}
-	if mounted != numberOf(v) {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is not mounted at %s", v.id, staging)
-	}
-	if err := os.MkdirAll(target, 0o750); err != nil {
-		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
-	}
-	return s.bind(ctx, v, staging, target, options)
-}
-
-// bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost. A mount of an agent
-// that ended before it made it read-only is completed.
-func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, options []string) error {
-	there, err := s.disks.isMountPoint(target)
-	if err != nil {
-		return status.Errorf(codes.Internal, "check mount point %s: %v", target, err)
-	}
-	if there {
-		number, err := s.disks.backingDevice(target)
-		if err == nil && number == numberOf(v) {
-			return s.complete(ctx, v, source, target, options)
-		}
-		return status.Errorf(codes.Internal, "%s is a mount point, but not of volume %s (device %s, %v)", target,
-			v.id, number, err)
-	}
-	if err := s.disks.mount(ctx, source, target, "", options); err != nil {
-		return status.Errorf(codes.Internal, "mount volume %s at %s: %v", v.id, target, err)
-	}
-	return nil
-}
-
-func (s *NodeServer) complete(ctx context.Context, v volume, source, target string, options []string) error {
-	if !slices.Contains(options, "ro") {
-		return nil
-	}
-	if err := s.disks.setReadOnly(ctx, source, target); err != nil {
-		return status.Errorf(codes.Internal, "remount volume %s at %s read-only: %v", v.id, target, err)
-	}
-	return nil
-}
+// Removed removes what this node has recorded about a volume that no longer exists.
+func (s *NodeServer) Removed(id string) error { return s.volumes.Forget(id) }
 
 // ClaimOf returns the claim of a volume on this node by its ID, from the cache.
 func (s *NodeServer) ClaimOf(ctx context.Context, volumeID string) string {
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "" // The call itself reports the problem.
-	}
-	for i := range list.Items {
-		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
-			return lv.Annotations[v1alpha1.ClaimAnnotation]
-		}
-	}
-	return ""
-}
-
-// readsOnly reports whether a volume is requested for reading only.
-func readsOnly(capability *csi.VolumeCapability) bool {
-	return capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY
+	return s.volumes.ClaimOf(ctx, volumeID)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +22,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/test/memory"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
 // fakeVolumes is a node with one logical volume.
@@ -87,13 +88,13 @@ func (f *fakeVolumes) Condition(context.Context, string, string) (string, error)
 
 // fakeHost stores mounts by path.
 type fakeHost struct {
-	device deviceNumber
-	found  content
+	device mounter.Number
+	found  mounter.Content
 	isHeld bool
 	// luks has the containers of the node. Of an encrypted volume, found is the decrypted content.
 	luks   *fakeContainers
 	errors map[string]error // by name of the method
-	mounts map[string]deviceNumber
+	mounts map[string]mounter.Number
 	// removed are the paths of removeMountPoint.
 	removed []string
 	// readOnly has the mount points that refuse writes.
@@ -104,7 +105,7 @@ type fakeHost struct {
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
 	// records has the volumes whose formatting has begun.
-	records map[string]formattingRecord
+	records map[string]volume.Record
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
 	formats int
 	usable  bool
@@ -117,30 +118,30 @@ func (f *fakeHost) do(what, detail string) error {
 	return f.errors[what]
 }
 
-func (f *fakeHost) number(string) (deviceNumber, error) { return f.device, f.errors["number"] }
-func (f *fakeHost) probe(_ context.Context, path string) (content, error) {
+func (f *fakeHost) Number(string) (mounter.Number, error) { return f.device, f.errors["number"] }
+func (f *fakeHost) Probe(_ context.Context, path string) (mounter.Content, error) {
 	if !strings.HasPrefix(path, "/dev/mapper/") && f.luks.holds() {
 		return f.luks.header.content, f.errors["probe"]
 	}
 	return f.found, f.errors["probe"]
 }
 
-func (f *fakeHost) isZero(string) (bool, error) {
-	return f.found == content{} && !f.luks.holds(), f.errors["isZero"]
+func (f *fakeHost) IsZero(string) (bool, error) {
+	return f.found == mounter.Content{} && !f.luks.holds(), f.errors["isZero"]
 }
-func (f *fakeHost) recorded(id string) (*formattingRecord, error) {
+func (f *fakeHost) Recorded(id string) (*volume.Record, error) {
 	if r, there := f.records[id]; there {
 		return &r, f.errors["recorded"]
 	}
 	return nil, f.errors["recorded"]
 }
-func (f *fakeHost) record(id string, r formattingRecord) error {
+func (f *fakeHost) Record(id string, r volume.Record) error {
 	return f.points.Pass(func() error {
 		f.records[id] = r
 		return f.errors["record"]
-	}, func() { f.records[id] = formattingRecord{"", true} }) // the file has no content yet
+	}, func() { f.records[id] = recordOf("", true) }) // the file has no content yet
 }
-func (f *fakeHost) forget(id string) error {
+func (f *fakeHost) Forget(id string) error {
 	if _, there := f.records[id]; !there {
 		return f.errors["forget"]
 	}
@@ -151,7 +152,7 @@ func (f *fakeHost) forget(id string) error {
 }
 
 // deviceAt returns the device that a mount of a source has.
-func (f *fakeHost) deviceAt(source string) deviceNumber {
+func (f *fakeHost) deviceAt(source string) mounter.Number {
 	if mounted, is := f.mounts[source]; is {
 		return mounted
 	}
@@ -160,19 +161,19 @@ func (f *fakeHost) deviceAt(source string) deviceNumber {
 	}
 	return f.device
 }
-func (f *fakeHost) users(_ context.Context, number deviceNumber) string {
-	return fmt.Sprintf("it is used by the users of %d:%d", number.major, number.minor)
+func (f *fakeHost) Users(_ context.Context, number mounter.Number) string {
+	return fmt.Sprintf("it is used by the users of %d:%d", number.Major, number.Minor)
 }
 
-func (f *fakeHost) held(string) (bool, error) { return f.isHeld, f.errors["held"] }
+func (f *fakeHost) Held(string) (bool, error) { return f.isHeld, f.errors["held"] }
 func (f *fakeHost) run(ctx context.Context, what string) {
 	if f.during != nil {
 		f.during(ctx, what)
 	}
 }
-func (f *fakeHost) format(ctx context.Context, mkfs []string, _ string) error {
+func (f *fakeHost) Format(ctx context.Context, mkfs []string, _ string) error {
 	f.run(ctx, "format")
-	made := content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
+	made := contentOf(strings.TrimPrefix(mkfs[0], "mkfs."))
 	return f.points.Pass(func() error {
 		err := f.do("format", " "+mkfs[0])
 		f.mkfs = strings.Join(mkfs, " ")
@@ -181,11 +182,11 @@ func (f *fakeHost) format(ctx context.Context, mkfs []string, _ string) error {
 		return err
 	}, func() { f.found = made })
 }
-func (f *fakeHost) check(ctx context.Context, _, fs string) error {
+func (f *fakeHost) Check(ctx context.Context, _, fs string) error {
 	f.run(ctx, "check")
 	return f.points.Pass(func() error { return f.do("check", " "+fs) }, nil)
 }
-func (f *fakeHost) mount(_ context.Context, source, target, fs string, options []string) error {
+func (f *fakeHost) Mount(_ context.Context, source, target, fs string, options []string) error {
 	return f.points.Pass(func() error {
 		if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
 			return err
@@ -201,13 +202,13 @@ func (f *fakeHost) mount(_ context.Context, source, target, fs string, options [
 		}
 	})
 }
-func (f *fakeHost) setReadOnly(_ context.Context, _, target string) error {
+func (f *fakeHost) SetReadOnly(_ context.Context, _, target string) error {
 	return f.points.Pass(func() error {
 		f.readOnly[target] = true
 		return f.errors["setReadOnly"]
 	}, nil)
 }
-func (f *fakeHost) unmount(_ context.Context, path string) error {
+func (f *fakeHost) Unmount(_ context.Context, path string) error {
 	if _, there := f.mounts[path]; there {
 		return f.points.Pass(func() error {
 			delete(f.mounts, path)
@@ -216,21 +217,21 @@ func (f *fakeHost) unmount(_ context.Context, path string) error {
 	}
 	return nil
 }
-func (f *fakeHost) removeMountPoint(path string) error {
+func (f *fakeHost) RemoveMountPoint(path string) error {
 	f.removed = append(f.removed, path)
 	return f.errors["removeMountPoint"]
 }
-func (f *fakeHost) isMountPoint(path string) (bool, error) {
+func (f *fakeHost) IsMountPoint(path string) (bool, error) {
 	_, there := f.mounts[path]
 	return there, f.errors["isMountPoint"]
 }
-func (f *fakeHost) mounted(path string) (deviceNumber, error) {
+func (f *fakeHost) Mounted(path string) (mounter.Number, error) {
 	return f.mounts[path], f.errors["mounted"]
 }
-func (f *fakeHost) backingDevice(path string) (deviceNumber, error) {
+func (f *fakeHost) BackingDevice(path string) (mounter.Number, error) {
 	return f.mounts[path], f.errors["backingDevice"]
 }
-func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
+func (f *fakeHost) MountPoints(number mounter.Number) ([]string, error) {
 	var points []string
 	for path, n := range f.mounts {
 		if n == number {
@@ -239,17 +240,17 @@ func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
 	}
 	return points, f.errors["mountPoints"]
 }
-func (f *fakeHost) sameFileSystem(path string) ([]string, error) {
+func (f *fakeHost) SameFileSystem(path string) ([]string, error) {
 	number, there := f.mounts[path]
 	if err := f.errors["sameFileSystem"]; err != nil || !there {
 		return nil, err
 	}
-	return f.mountPoints(number)
+	return f.MountPoints(number)
 }
-func (f *fakeHost) setMode(string, os.FileMode) error {
+func (f *fakeHost) SetMode(string, os.FileMode) error {
 	return f.points.Pass(func() error { return f.do("setMode", "") }, nil)
 }
-func (f *fakeHost) grow(_ context.Context, _, _ string, always bool) error {
+func (f *fakeHost) Grow(_ context.Context, _, _ string, always bool) error {
 	return f.points.Pass(func() error {
 		err := f.do("grow", fmt.Sprint(" ", always))
 		f.isGrown = err == nil
@@ -286,17 +287,27 @@ func newBench(t *testing.T) *bench {
 		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
 		volumes: &fakeVolumes{uuid: ownUUID, lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
 			DevMajor: 254, DevMinor: 7}},
-		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
-			readOnly: map[string]bool{}, records: map[string]formattingRecord{}},
+		host: &fakeHost{device: mounter.Number{Major: 254, Minor: 7}, errors: map[string]error{},
+			mounts: map[string]mounter.Number{}, readOnly: map[string]bool{}, records: map[string]volume.Record{}},
 	}
 	b.api = memory.Builder().WithObjects(object).Build()
 	b.luks = &fakeContainers{host: b.host, errors: map[string]error{}}
 	b.host.luks = b.luks
-	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes, Client: b.api, Live: b.api})
-	b.server.disks = b.host
-	b.server.containers = b.luks
+	b.server = newNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes, Client: b.api, Live: b.api}, b.host, b.luks,
+		b.host)
 	return b
 }
+
+// rebuild replaces the node service by another one with its options and locks.
+func (b *bench) rebuild(node system, c containers, records volume.Records) {
+	b.server = newNodeServer(b.server.NodeOptions, node, c, records)
+}
+
+// contentOf returns the content of a device with a file system.
+func contentOf(kind string) mounter.Content { return mounter.Content{Kind: kind, FileSystem: true} }
+
+// recordOf returns the record of a logical volume whose formatting has begun.
+func recordOf(uuid string, isNew bool) volume.Record { return volume.Record{UUID: uuid, IsNew: isNew} }
 
 func capability(fs string, mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
@@ -338,7 +349,7 @@ func TestDecide(t *testing.T) {
 	formatted := []string{v1alpha1.FormattedTagPrefix + "ext4"}
 	formatting := []string{v1alpha1.FormattingTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
-		found    content
+		found    mounter.Content
 		tags     []string
 		want     string
 		recorded bool
@@ -350,35 +361,35 @@ func TestDecide(t *testing.T) {
 		"new, xfs":                     {want: "xfs", decision: decision{"xfs", true}},
 		"new, of a kind not supported": {want: "vfat", code: codes.InvalidArgument},
 		"new, read-only":               {readOnly: true, code: codes.FailedPrecondition},
-		"used": {found: content{"ext4", true}, tags: formatted, want: "ext4",
+		"used": {found: contentOf("ext4"), tags: formatted, want: "ext4",
 			decision: decision{"ext4", false}},
-		"used by an older version": {found: content{"xfs", true}, want: "xfs", decision: decision{"xfs", false}},
-		"used, no kind asked for":  {found: content{"xfs", true}, decision: decision{"xfs", false}},
-		"used, another kind":       {found: content{"xfs", true}, want: "ext4", code: codes.FailedPrecondition},
+		"used by an older version": {found: contentOf("xfs"), want: "xfs", decision: decision{"xfs", false}},
+		"used, no kind asked for":  {found: contentOf("xfs"), decision: decision{"xfs", false}},
+		"used, another kind":       {found: contentOf("xfs"), want: "ext4", code: codes.FailedPrecondition},
 		"lost its file system":     {tags: formatted, want: "ext4", code: codes.DataLoss},
-		"half formatted": {found: content{"xfs", true}, tags: formatting, want: "xfs",
+		"half formatted": {found: contentOf("xfs"), tags: formatting, want: "xfs",
 			decision: decision{"xfs", true}},
-		"half formatted, asks another": {found: content{"xfs", true}, tags: formatting, want: "ext4",
+		"half formatted, asks another": {found: contentOf("xfs"), tags: formatting, want: "ext4",
 			decision: decision{"ext4", true}},
-		"half formatted, unknown": {found: content{"xfs", true}, tags: formatting,
+		"half formatted, unknown": {found: contentOf("xfs"), tags: formatting,
 			decision: decision{"ext4", true}},
-		"half formatted, recorded": {found: content{"xfs", true}, tags: []string{v1alpha1.NewTag}, recorded: true,
+		"half formatted, recorded": {found: contentOf("xfs"), tags: []string{v1alpha1.NewTag}, recorded: true,
 			want: "xfs", decision: decision{"xfs", true}},
-		"new, with a file system": {found: content{"xfs", true}, tags: []string{v1alpha1.NewTag}, want: "xfs",
+		"new, with a file system": {found: contentOf("xfs"), tags: []string{v1alpha1.NewTag}, want: "xfs",
 			decision: decision{"xfs", false}},
-		"recorded and formatted": {found: content{"xfs", true}, tags: []string{v1alpha1.FormattedTagPrefix + "xfs"},
+		"recorded and formatted": {found: contentOf("xfs"), tags: []string{v1alpha1.FormattedTagPrefix + "xfs"},
 			recorded: true, want: "xfs", decision: decision{"xfs", false}},
-		"both tags": {found: content{"ext4", true}, tags: append(formatting, formatted...),
+		"both tags": {found: contentOf("ext4"), tags: append(formatting, formatted...),
 			want: "ext4", decision: decision{"ext4", false}},
 		"both tags and nothing on it": {tags: append(formatting, formatted...), want: "ext4", code: codes.DataLoss},
-		"LUKS": {found: content{"crypto_LUKS", false}, want: "ext4",
+		"LUKS": {found: mounter.Content{Kind: "crypto_LUKS"}, want: "ext4",
 			code: codes.FailedPrecondition},
-		"a partition table": {found: content{"a partition table (gpt)", false}, code: codes.FailedPrecondition},
-		"a RAID member":     {found: content{"linux_raid_member", false}, want: "xfs", code: codes.FailedPrecondition},
+		"a partition table": {found: mounter.Content{Kind: "a partition table (gpt)"}, code: codes.FailedPrecondition},
+		"a RAID member":     {found: mounter.Content{Kind: "linux_raid_member"}, want: "xfs", code: codes.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}, recorded: test.recorded},
-				test.found, test.want, test.readOnly)
+			got, err := decide(volume.Volume{ID: id, LV: &proto.LogicalVolume{Tags: test.tags},
+				Recorded: test.recorded}, test.found, test.want, test.readOnly)
 			if status.Code(err) != test.code || got != test.decision {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -402,7 +413,7 @@ func TestStageFormatsOnce(t *testing.T) {
 
 	// The file system disappears, as when a disk returns zeros.
 	b.unstage()
-	b.host.found = content{}
+	b.host.found = mounter.Content{}
 	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
 	b.wantDid()
 }
@@ -410,7 +421,7 @@ func TestStageFormatsOnce(t *testing.T) {
 // TestGrowthIsRepeatedUntilItSucceeds: the mount stays after a failure, so the next call finds it.
 func TestGrowthIsRepeatedUntilItSucceeds(t *testing.T) {
 	b := newBench(t)
-	b.host.found = content{"xfs", true}
+	b.host.found = contentOf("xfs")
 	b.host.errors["grow"] = errors.New("xfs_growfs: exit status 1")
 	b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "xfs_growfs")
 	b.wantDid("check xfs", "mount xfs noatime,nouuid", "grow false")
@@ -442,7 +453,7 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.host.found = content{"xfs", true}
+			b.host.found = contentOf("xfs")
 			prepare(b)
 			for range 2 {
 				b.wantCode(b.stage("xfs", writer), codes.OK)
@@ -451,7 +462,7 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 				}
 			}
 			b.unstage()
-			b.host.found = content{}
+			b.host.found = mounter.Content{}
 			b.wantCode(b.stage("xfs", writer), codes.DataLoss, id, "xfs")
 			b.wantDid()
 		})
@@ -466,7 +477,7 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 	})
 	t.Run("the note cannot be made", func(t *testing.T) {
 		b := newBench(t)
-		b.host.found, b.volumes.tagErr = content{"xfs", true}, status.Error(codes.Unavailable, "a disk is missing")
+		b.host.found, b.volumes.tagErr = contentOf("xfs"), status.Error(codes.Unavailable, "a disk is missing")
 		b.wantCode(b.stage("xfs", writer), codes.OK) // The data exists: the volume is served, and tagged the next time.
 		b.unstage()
 		b.volumes.tagErr = nil
@@ -480,7 +491,7 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 // TestALongProgramOutlivesItsCall checks that programs may take longer than the kubelet's timeout of two minutes, as
 // e2fsck of a large file system does.
 func TestALongProgramOutlivesItsCall(t *testing.T) {
-	for what, found := range map[string]content{"format": {}, "check": {"ext4", true}} {
+	for what, found := range map[string]mounter.Content{"format": {}, "check": {Kind: "ext4", FileSystem: true}} {
 		for _, fails := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s fails=%t", what, fails), func(t *testing.T) {
 				b := newBench(t)
@@ -604,7 +615,7 @@ func TestStageWhenTheReadFails(t *testing.T) {
 
 func TestABrokenFileSystemIsNotMounted(t *testing.T) {
 	b := newBench(t)
-	b.host.found, b.host.errors["check"] = content{"ext4", true}, errors.New("UNEXPECTED INCONSISTENCY")
+	b.host.found, b.host.errors["check"] = contentOf("ext4"), errors.New("UNEXPECTED INCONSISTENCY")
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "UNEXPECTED INCONSISTENCY", id, "node1")
 	b.wantDid("check ext4")
 }
@@ -622,14 +633,14 @@ func TestStageOfAnInactiveVolume(t *testing.T) {
 
 func TestAPathThatLeadsElsewhereIsRefused(t *testing.T) {
 	b := newBench(t)
-	b.host.device = deviceNumber{254, 8}
+	b.host.device = mounter.Number{Major: 254, Minor: 8}
 	b.wantCode(b.stage("ext4", writer), codes.Internal, "254:8", "254:7")
 	b.wantDid()
 }
 
 func TestReadOnly(t *testing.T) {
 	b := newBench(t)
-	b.host.found = content{"xfs", true}
+	b.host.found = contentOf("xfs")
 	b.wantCode(b.stage("xfs", csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY), codes.OK)
 	b.wantDid("check xfs", "mount xfs noatime,nouuid,ro")
 }
@@ -668,7 +679,7 @@ func TestAReadOnlyMountIsCompleted(t *testing.T) {
 // If TopoLVM has mounted a volume for a Pod, the kubelet does not stage it for the next Pod.
 func TestPublishOfAVolumeThatTopoLVMHasMounted(t *testing.T) {
 	b := newBench(t)
-	b.host.found = content{"ext4", true}
+	b.host.found = contentOf("ext4")
 	b.host.mounts["/pods/1/mount"] = b.host.device
 	b.wantCode(b.publish(false, false), codes.OK)
 	b.wantDid("check ext4", "mount ext4 noatime", "grow false", "mount  bind")
@@ -690,7 +701,7 @@ func TestNothingIsPublishedThatCannotBeStaged(t *testing.T) {
 		}
 	}
 	b := newBench(t)
-	b.host.mounts[b.staging] = deviceNumber{8, 1}
+	b.host.mounts[b.staging] = mounter.Number{Major: 8, Minor: 1}
 	b.wantCode(b.publish(false, false), codes.FailedPrecondition, "is not mounted")
 	b.wantDid()
 }
@@ -702,7 +713,7 @@ func TestPublish(t *testing.T) {
 	b.wantDid("mount  bind,ro")
 	b.wantCode(b.publish(false, true), codes.OK)
 	b.wantDid()
-	b.host.mounts[b.target] = deviceNumber{8, 1}
+	b.host.mounts[b.target] = mounter.Number{Major: 8, Minor: 1}
 	b.wantCode(b.publish(false, false), codes.Internal, "8:1")
 	for range 2 {
 		_, err := b.server.NodeUnpublishVolume(t.Context(),
@@ -721,15 +732,15 @@ func TestPublishOfABlockVolume(t *testing.T) {
 
 func TestTwoCallsForOneVolume(t *testing.T) {
 	b := newBench(t)
-	if err := b.server.locks.Enter(id); err != nil {
+	if err := b.server.Locks.Enter(id); err != nil {
 		t.Fatal(err)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.Aborted, id)
 	b.wantCode(b.publish(false, false), codes.Aborted, id)
-	if err := b.server.locks.Enter("another"); err != nil {
+	if err := b.server.Locks.Enter("another"); err != nil {
 		t.Errorf("another volume waits: %v", err)
 	}
-	b.server.locks.Leave(id)
+	b.server.Locks.Leave(id)
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 }
 
@@ -769,55 +780,6 @@ func TestStats(t *testing.T) {
 	b.wantCode(err, codes.Unavailable)
 }
 
-func TestParseBlkid(t *testing.T) {
-	for name, test := range map[string]struct {
-		out   string
-		code  int
-		want  content
-		fails bool
-	}{
-		"blank": {code: 2},
-		"ext4": {
-			out:  "DEVNAME=/dev/vg1/a\nUUID=x\nBLOCK_SIZE=4096\nTYPE=ext4\nUSAGE=filesystem\n",
-			want: content{"ext4", true}},
-		"LUKS": {out: "DEVNAME=/dev/vg1/a\nUUID=x\nTYPE=crypto_LUKS\nUSAGE=crypto\n",
-			want: content{kind: "crypto_LUKS"}},
-		"GPT": {out: "DEVNAME=/dev/vg1/a\nPTUUID=x\nPTTYPE=gpt\n",
-			want: content{kind: "a partition table (gpt)"}},
-		"an answer, and that there is none": {out: "DEVNAME=/dev/vg1/a\n", code: 2, fails: true},
-		"no answer":                         {fails: true},
-		"half an answer":                    {out: "DEVNAME=/dev/vg1/a\n", fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := parseBlkid([]byte(test.out), test.code)
-			if got != test.want || (err != nil) != test.fails {
-				t.Errorf("got %+v, %v", got, err)
-			}
-		})
-	}
-}
-
-func TestReadEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "disk")
-	for _, at := range []int{-1, 0, 1<<20 - 1, 3<<20 - 1} {
-		data := make([]byte, 3<<20)
-		if at >= 0 {
-			data[at] = 1
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		zero, err := readEnds(path)
-		// Some file systems do not support O_DIRECT.
-		if err != nil && !strings.Contains(err.Error(), "invalid argument") || err == nil && zero != (at < 0) {
-			t.Errorf("a byte at %d: got %t, %v", at, zero, err)
-		}
-	}
-	if _, err := readEnds(path + "none"); err == nil {
-		t.Error("what is not there can be read")
-	}
-}
-
 func TestStageOfANewVolume(t *testing.T) {
 	for _, at := range []string{"", "format", "mount", "setMode"} {
 		b := newBench(t)
@@ -828,7 +790,7 @@ func TestStageOfANewVolume(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) ||
-				b.host.records[id] != (formattingRecord{ownUUID, true}) {
+				b.host.records[id] != (recordOf(ownUUID, true)) {
 				t.Errorf("killed at %s: the tags are %q, the records %v", at, b.volumes.lv.Tags, b.host.records)
 			}
 			delete(b.host.errors, at)
@@ -854,7 +816,7 @@ func TestAVolumeWithoutTheTagOfANewOneIsRecorded(t *testing.T) {
 	b := newBench(t)
 	b.host.errors["format"] = errors.New("killed")
 	b.wantCode(b.stage("xfs", writer), codes.Internal, "killed")
-	if len(b.volumes.lv.Tags) > 0 || b.host.records[id] != (formattingRecord{ownUUID, false}) {
+	if len(b.volumes.lv.Tags) > 0 || b.host.records[id] != (recordOf(ownUUID, false)) {
 		t.Errorf("the tags are %q, the records %v", b.volumes.lv.Tags, b.host.records)
 	}
 	delete(b.host.errors, "format")
@@ -873,23 +835,23 @@ func TestARecordIsOfOneLogicalVolume(t *testing.T) {
 	isNew := []string{v1alpha1.NewTag}
 	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
-		record  formattingRecord
+		record  volume.Record
 		tags    []string
 		formats int
 	}{
-		"new":                      {formattingRecord{ownUUID, true}, isNew, 1},
-		"new, used since":          {formattingRecord{ownUUID, true}, nil, 0},
-		"not new":                  {formattingRecord{ownUUID, false}, nil, 1},
-		"another one":              {formattingRecord{"other", false}, nil, 0},
-		"another new one":          {formattingRecord{"other", true}, isNew, 0},
-		"complete":                 {formattingRecord{ownUUID, false}, formatted, 0},
-		"new, complete":            {formattingRecord{ownUUID, true}, append(isNew, formatted...), 0},
-		"an earlier version":       {formattingRecord{"", true}, isNew, 1},
-		"an earlier version, used": {formattingRecord{"", true}, nil, 0},
+		"new":                      {recordOf(ownUUID, true), isNew, 1},
+		"new, used since":          {recordOf(ownUUID, true), nil, 0},
+		"not new":                  {recordOf(ownUUID, false), nil, 1},
+		"another one":              {recordOf("other", false), nil, 0},
+		"another new one":          {recordOf("other", true), isNew, 0},
+		"complete":                 {recordOf(ownUUID, false), formatted, 0},
+		"new, complete":            {recordOf(ownUUID, true), append(isNew, formatted...), 0},
+		"an earlier version":       {recordOf("", true), isNew, 1},
+		"an earlier version, used": {recordOf("", true), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.host.found, b.host.records[id] = content{"xfs", true}, test.record
+			b.host.found, b.host.records[id] = contentOf("xfs"), test.record
 			b.volumes.lv.Tags = slices.Clone(test.tags)
 			for range 2 {
 				b.wantCode(b.stage("xfs", writer), codes.OK)
@@ -908,7 +870,7 @@ func TestABlockVolumeHasNoRecord(t *testing.T) {
 	for _, tags := range [][]string{{v1alpha1.NewTag}, nil} {
 		b := newBench(t)
 		b.volumes.lv.Tags = tags
-		b.host.records[id] = formattingRecord{ownUUID, false}
+		b.host.records[id] = recordOf(ownUUID, false)
 		b.host.errors["forget"] = errors.New("read-only file system")
 		b.wantCode(b.publish(true, false), codes.Internal, id, "node1", "read-only file system")
 		if len(b.host.mounts) > 0 {
@@ -967,7 +929,7 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 		b.volumes.lv.Tags = tags
 		b.volumes.uuidErr = status.Error(codes.Unavailable, "LVM is locked")
 		b.wantCode(b.stage("xfs", writer), codes.Unavailable, id, "node1", "LVM is locked")
-		b.host.records[id] = formattingRecord{ownUUID, true}
+		b.host.records[id] = recordOf(ownUUID, true)
 		b.wantCode(b.stage("xfs", writer), codes.Unavailable, id, "node1", "LVM is locked")
 		if b.host.formats > 0 || len(b.host.mounts) > 0 || b.volumes.tagged > 0 {
 			t.Errorf("without a UUID: did %q, and mounted %v", b.host.did, b.host.mounts)
@@ -992,62 +954,6 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 	}
 	b.host.errors["forget"] = nil
 	b.wantCode(b.stage("xfs", writer), codes.OK)
-}
-
-// TestARecordIsAFileOfTheNode uses a real folder.
-func TestARecordIsAFileOfTheNode(t *testing.T) {
-	d := nodeDisks{stateDir: t.TempDir()}
-	want := func(want *formattingRecord) {
-		t.Helper()
-		if got, err := d.recorded(id); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
-		}
-	}
-	want(nil)
-	for range 2 {
-		for _, r := range []formattingRecord{{ownUUID, true}, {"a", false}} {
-			for range 2 {
-				if err := d.record(id, r); err != nil {
-					t.Error(err)
-				}
-				want(&r)
-			}
-		}
-		for range 2 {
-			if err := d.forget(id); err != nil {
-				t.Error(err)
-			}
-			want(nil)
-		}
-	}
-	// The file of an earlier version was empty.
-	if err := os.WriteFile(d.formattingFile(id), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(&formattingRecord{"", true})
-	file := filepath.Join(d.stateDir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(d.stateDir+"/formatting-x", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.forget("x/../file"); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Errorf("a file that is no record was removed: %v", err)
-	}
-	d.stateDir = file
-	if _, err := d.recorded(id); err == nil {
-		t.Error("a folder that cannot be read has no record")
-	}
-	if err := d.record(id, formattingRecord{}); err == nil {
-		t.Error("a record was created in a file")
-	}
-	if err := d.forget(id); err == nil {
-		t.Error("a record was removed from a file")
-	}
 }
 
 func TestABlockVolumeIsNotNewAnyMoreWhenAPodHasIt(t *testing.T) {
@@ -1106,7 +1012,7 @@ func TestASingleWriterIsSingle(t *testing.T) {
 func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
 	b := newBench(t)
 	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
-	b.host.found = content{kind: "xfs", fileSystem: true}
+	b.host.found = contentOf("xfs")
 	b.wantCode(b.stage("xfs", writer), codes.OK)
 	formats := func(d string) bool { return strings.HasPrefix(d, "format") }
 	noted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
@@ -1115,6 +1021,6 @@ func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
 	}
 	b = newBench(t)
 	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
-	b.host.found = content{kind: "ext4", fileSystem: true}
+	b.host.found = contentOf("ext4")
 	b.wantCode(b.stage("xfs", writer), codes.FailedPrecondition, "ext4")
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -28,7 +27,7 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is required")
 	}
-	object, err := s.objectOf(ctx, id)
+	object, err := s.volumes.Object(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -50,49 +49,9 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
 }
 
-// volumeUsage is the usage type of CSI.
-type volumeUsage = *csi.VolumeUsage
-
 func codeOfPath(err error) codes.Code {
 	if errors.Is(err, os.ErrNotExist) {
 		return codes.NotFound
 	}
 	return codes.Internal
-}
-
-// usageOf returns the bytes and inodes of a file system, or the size of a device.
-func usageOf(path string) ([]*csi.VolumeUsage, error) {
-	var stat unix.Stat_t
-	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
-		return nil, err
-	}
-	if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
-		size, err := sizeOf(path)
-		return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: size}}, err
-	}
-	var fs unix.Statfs_t
-	if err := retry(func() error { return unix.Statfs(path, &fs) }); err != nil {
-		return nil, err
-	}
-	block := int64(fs.Frsize) //nolint:unconvert // Its type depends on the architecture.
-	usage := []*csi.VolumeUsage{{
-		Unit: csi.VolumeUsage_BYTES, Total: int64(fs.Blocks) * block,
-		Used: int64(fs.Blocks-fs.Bfree) * block, Available: int64(fs.Bavail) * block,
-	}}
-	if fs.Files > 0 { // A file system without a fixed number of inodes reports 0.
-		usage = append(usage, &csi.VolumeUsage{
-			Unit: csi.VolumeUsage_INODES, Total: int64(fs.Files), Used: int64(fs.Files - fs.Ffree),
-			Available: int64(fs.Ffree),
-		})
-	}
-	return usage, nil
-}
-
-// retry repeats a system call while it returns EINTR.
-func retry(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
 // suspensionTimeout limits the read that says whether a volume is suspended.
@@ -22,7 +23,7 @@ const suspensionTimeout = 10 * time.Second
 // refuseNewTarget returns an error if a volume is suspended and not published at a target yet. A repeated call for a
 // Pod that runs succeeds, for example after a restart of the kubelet.
 func (s *NodeServer) refuseNewTarget(ctx context.Context, id, target string) error {
-	published, err := s.disks.isMountPoint(target)
+	published, err := s.system.IsMountPoint(target)
 	if err != nil {
 		return status.Errorf(codes.Internal, "check mount point %s of volume %s: %v", target, id, err)
 	}
@@ -33,25 +34,25 @@ func (s *NodeServer) refuseNewTarget(ctx context.Context, id, target string) err
 }
 
 // stageUnlessSuspended stages a volume, unless it is suspended and not mounted yet.
-func (s *NodeServer) stageUnlessSuspended(ctx context.Context, v volume, staging string,
+func (s *NodeServer) stageUnlessSuspended(ctx context.Context, v volume.Volume, staging string,
 	request *csi.NodeStageVolumeRequest) error {
-	mounted, err := s.disks.isMountPoint(staging)
+	mounted, err := s.system.IsMountPoint(staging)
 	if err != nil {
-		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
+		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.ID, err)
 	}
 	if !mounted {
-		if err := s.refuseSuspended(ctx, v.id); err != nil {
+		if err := s.refuseSuspended(ctx, v.ID); err != nil {
 			return err
 		}
 	}
-	return s.stage(ctx, v, staging, request)
+	return s.stager.stage(ctx, v, staging, request)
 }
 
 // refuseSuspended returns FailedPrecondition if a volume or a device that holds its data is suspended. It reads the
 // LogicalVolume from the API server: with the cache, a Pod could get a volume that was suspended before the Pod was
 // created. If it is unknown whether the volume is suspended, it returns an error too. The kubelet retries.
 func (s *NodeServer) refuseSuspended(ctx context.Context, id string) error {
-	cached, err := s.objectOf(ctx, id)
+	cached, err := s.volumes.Object(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -27,7 +29,8 @@ func newVolume(t *testing.T) *bench {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	m := &mapping{T: t, disk: disk, host: nodeDisks{programs: host.NewLocal(), stateDir: t.TempDir()}}
+	m := &mapping{T: t, disk: disk, host: mounter.Mounter{Programs: host.NewLocal()},
+		records: volume.Directory(t.TempDir())}
 	m.sh("wipefs", "--all", disk)
 	m.sh("vgcreate", group, disk)
 	t.Cleanup(func() {
@@ -40,12 +43,12 @@ func newVolume(t *testing.T) *bench {
 	}
 	m.sh("lvcreate", "--yes", "--wipesignatures", "y", "--name", id, "--size", "500m", group)
 	b := newBench(t)
-	b.server.disks = m.host
+	b.rebuild(m.host, b.luks, m.records)
 	b.volumes.lv.Path = "/dev/" + group + "/" + id
-	number, err := m.host.number(b.volumes.lv.GetPath())
+	number, err := m.host.Number(b.volumes.lv.GetPath())
 	m.ok(err)
-	b.volumes.lv.DevMajor = number.major
-	b.volumes.lv.DevMinor = number.minor
+	b.volumes.lv.DevMajor = number.Major
+	b.volumes.lv.DevMinor = number.Minor
 	return b
 }
 
@@ -163,8 +166,8 @@ func TestLabWriteAccessCannotBeTakenAway(t *testing.T) {
 			if out, err := exec.Command("lvchange", "--permission", "r", path).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if readOnly, err := isReadOnly(path); err != nil || !readOnly {
-				t.Fatalf("the logical volume is not read-only: %v, %v", readOnly, err)
+			if out, err := exec.Command("blockdev", "--getro", path).Output(); err != nil || string(out) != "1\n" {
+				t.Fatalf("the logical volume is not read-only: %q, %v", out, err)
 			}
 			_, err = file.WriteString("written")
 			if err := errors.Join(err, file.Sync()); err != nil {

@@ -112,7 +112,7 @@ func TestAPodThatRunsKeepsASuspendedVolume(t *testing.T) {
 // TestAPodOfTopoLVMKeepsASuspendedVolume checks a volume that TopoLVM mounted for a Pod without staging it.
 func TestAPodOfTopoLVMKeepsASuspendedVolume(t *testing.T) {
 	b := newBench(t)
-	b.host.found = content{"ext4", true}
+	b.host.found = contentOf("ext4")
 	b.host.mounts[b.target] = b.host.device
 	b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
 	b.wantCode(b.publish(false, false), codes.OK)
@@ -158,7 +158,7 @@ func TestASuspensionThatCannotBeReadPublishesNothing(t *testing.T) {
 // TestTheSuspensionIsReadFromTheAPIServer has a cache that is older than the suspension.
 func TestTheSuspensionIsReadFromTheAPIServer(t *testing.T) {
 	b := newBench(t)
-	b.server.Client = newBench(t).api
+	b.server.volumes.Client = newBench(t).api
 	b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is suspended (by admin)")
 	lv := &topolvmv1.LogicalVolume{}

@@ -27,7 +27,7 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	if err := s.unmount(ctx, id, target, "target_path", unmounting{before: s.unstageWithLastPod}); err != nil {
 		return nil, err
 	}
-	s.unlimitPod(ctx, id, target)
+	s.Limits.Unpublish(ctx, id, target)
 	// TopoLVM before 0.24 created a device file of its own.
 	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
 		filepath.Base(id))); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -51,10 +51,10 @@ func (s *NodeServer) unmount(ctx context.Context, id, path, name string, more un
 	if path == "" {
 		return status.Errorf(codes.InvalidArgument, "%s is required", name)
 	}
-	if err := s.locks.Enter(id); err != nil {
+	if err := s.Locks.Enter(id); err != nil {
 		return err
 	}
-	defer s.locks.Leave(id)
+	defer s.Locks.Leave(id)
 	if more.before != nil {
 		if err := more.before(ctx, id, path); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (s *NodeServer) unmount(ctx context.Context, id, path, name string, more un
 }
 
 func (s *NodeServer) removePath(id, path string) error {
-	if err := s.disks.removeMountPoint(path); err != nil {
+	if err := s.system.RemoveMountPoint(path); err != nil {
 		return status.Errorf(codes.Internal, "remove the mount point %s of volume %s: %v", path, id, err)
 	}
 	return nil
@@ -80,8 +80,8 @@ func (s *NodeServer) removePath(id, path string) error {
 
 // unmountPath ends a trim of the file system at a path, and unmounts it.
 func (s *NodeServer) unmountPath(ctx context.Context, id, path string) error {
-	s.FileSystems.endTrim(ctx, path)
-	if err := s.disks.unmount(ctx, path); err != nil {
+	s.FileSystems.EndTrim(ctx, path)
+	if err := s.system.Unmount(ctx, path); err != nil {
 		return status.Errorf(codes.Internal, "unmount volume %s from %s: %v", id, path, err)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (s *NodeServer) unmountPath(ctx context.Context, id, path string) error {
 // this file, csiAttacher.UnmountDevice skips the volume. The staging path is unmounted before the target: otherwise a
 // repeated call would not find it.
 func (s *NodeServer) unstageWithLastPod(ctx context.Context, id, target string) error {
-	points, err := s.disks.sameFileSystem(target)
+	points, err := s.system.SameFileSystem(target)
 	if err != nil {
 		return status.Errorf(codes.Internal, "read the mounts of volume %s on node %s: %v", id, s.Node, err)
 	}

@@ -19,7 +19,7 @@ const topolvmTarget = "/pods/1/mount"
 func (b *bench) publishBesideTopoLVM() {
 	b.Helper()
 	b.staging = filepath.Join(filepath.Dir(b.staging), "1a2b", stagingName)
-	b.host.found = content{"ext4", true}
+	b.host.found = contentOf("ext4")
 	b.host.mounts[topolvmTarget] = b.host.device
 	b.wantCode(b.publish(false, false), codes.OK)
 	if len(b.host.mounts) != 3 {
@@ -117,20 +117,5 @@ func TestNothingIsUnstagedAfterAFailedRead(t *testing.T) {
 	b.wantCode(b.unpublishFrom(b.target), codes.OK)
 	if len(b.host.mounts) > 0 {
 		t.Errorf("got the mounts %v", b.host.mounts)
-	}
-}
-
-// TestTheMountPointsOfAFileSystem reads the mount table of this process.
-func TestTheMountPointsOfAFileSystem(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "root")
-	if err := os.Symlink("/", root); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{"/proc": true, root + "/proc": true, "/proc/1": false, t.TempDir(): false,
-		"/no/such/folder": false} {
-		points, err := nodeDisks{}.sameFileSystem(path)
-		if err != nil || slices.Contains(points, "/proc") != want || !want && len(points) > 0 {
-			t.Errorf("%s: got %v, %v", path, points, err)
-		}
 	}
 }

@@ -165,7 +165,7 @@ func (w *world) driver(number int) {
 	}
 }
 
-// sourceAgent is the FenceReconciler of package csinode. It ends after the given number of changes.
+// sourceAgent is the Reconciler of package fencing. It ends after the given number of changes.
 func (w *world) sourceAgent(changes int) {
 	w.Helper()
 	lv := w.get("pvc-1")

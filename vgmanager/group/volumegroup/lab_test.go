@@ -21,7 +21,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fscheck"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
@@ -39,7 +40,7 @@ type labBench struct {
 	disks  []string
 	before map[string]uint64
 	// programs runs the programs that check file systems; nil for runner. locks are those of the agent's volumes.
-	programs csinode.CheckPrograms
+	programs fscheck.Programs
 	locks    *service.Locks
 	// attachedLonger makes the agents read olderDevices.
 	attachedLonger bool
@@ -104,10 +105,10 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return thinmeta.Salvage(ctx, l.runner, pool, file)
 	}
 	options.IsBlank = thinmeta.IsBlank
-	options.FileSystems = csinode.NewFileSystems(nodeName)
+	options.FileSystems = mountedfs.New(nodeName)
 	l.locks = &service.Locks{}
 	options.Eraser = erase.New(l.Context())
-	options.Checker = csinode.NewChecker(nodeName, l.locks, l.programs, l.engine.TagsOf)
+	options.Checker = fscheck.New(nodeName, l.locks, l.programs, l.engine.TagsOf)
 	l.agent = New(options)
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
-// FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
+// FileSystems checks the mounted file systems of this node. mountedfs.FileSystems implements it.
 type FileSystems interface {
 	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has their
 	// volumes.

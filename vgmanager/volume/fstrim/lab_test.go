@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
@@ -77,8 +77,8 @@ func newNode(t *testing.T, kind string, config v1alpha1.TrimConfig) *node {
 // reboot starts another agent, on the file systems and volumes of the node.
 func (n *node) reboot() {
 	n.restart()
-	n.agent.Volumes, n.agent.FileSystems = n.engine, csinode.NewFileSystems("node1")
-	n.agent.NotSupported, n.agent.Plugins = csinode.TrimNotSupported, n.staged
+	n.agent.Volumes, n.agent.FileSystems = n.engine, mountedfs.New("node1")
+	n.agent.NotSupported, n.agent.Plugins = mountedfs.NotSupported, n.staged
 }
 
 func (n *node) sh(program string, args ...string) {

@@ -42,7 +42,8 @@ type Volumes interface {
 	Volumes(ctx context.Context) (volumes []engine.VolumeState, classes map[string]error, err error)
 }
 
-// FileSystems are the mounted file systems of this node. csinode.FileSystems implements it. Devices are "MAJOR:MINOR".
+// FileSystems are the mounted file systems of this node. mountedfs.FileSystems implements it. Devices are
+// "MAJOR:MINOR".
 type FileSystems interface {
 	// Staged returns where the kubelet has the file systems on devices staged, without those that are read-only.
 	Staged(plugins string, devices []string) (map[string]string, error)

@@ -1,13 +1,17 @@
-package csinode
+package encryption
 
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
 
@@ -71,17 +75,72 @@ func (k volumeKeys) refused() string {
 
 // keysOf returns the keys of an encrypted volume. A previous key that is the same as the present one is none: it must
 // not be removed.
-func (s *NodeServer) keysOf(ctx context.Context, v volume, secrets map[string]string) (keys volumeKeys, err error) {
-	if keys.key, err = s.Keys.Key(ctx, v.id, secrets); err == nil {
-		keys.previous, err = s.Keys.Previous(ctx, v.id, secrets)
+func (e *Encryption) keysOf(ctx context.Context, v volume.Volume,
+	secrets map[string]string) (keys volumeKeys, err error) {
+	if keys.key, err = e.Keys.Key(ctx, v.ID, secrets); err == nil {
+		keys.previous, err = e.Keys.Previous(ctx, v.ID, secrets)
 	}
 	if err != nil {
 		return volumeKeys{}, status.Errorf(status.Code(err), "encrypted volume %s (%s) on node %s has no key: %s; "+
-			"without its key, the data of the volume is lost", v.id, v.lv.GetPath(), s.Node,
+			"without its key, the data of the volume is lost", v.ID, v.LV.GetPath(), e.Node,
 			status.Convert(err).Message())
 	}
 	if bytes.Equal(keys.key, keys.previous) {
 		keys.previous = nil
 	}
 	return keys, nil
+}
+
+// replacePrevious replaces the previous key of a container by the present one. It adds the present key first, and
+// removes the previous one last: if the agent ends in between, both open the container, and the next call removes the
+// previous one. It returns luks.ErrWrongKey if neither opens it. If only the removal fails, this is only logged,
+// because a user waits for the data.
+func (k volumeKeys) replacePrevious(ctx context.Context, slots Keyslots, v volume.Volume) error {
+	path := v.LV.GetPath()
+	fits, err := slots.Fits(ctx, path, k.key)
+	if err == nil && !fits {
+		fits, err = k.addTo(ctx, slots, path)
+	}
+	if err != nil {
+		return fmt.Errorf("replace its previous key: %w", err)
+	}
+	if !fits {
+		return luks.ErrWrongKey
+	}
+	logger := log.FromContext(ctx).WithValues("volume", v.ID, "device", path)
+	switch removed, err := k.removePrevious(ctx, slots, path); {
+	case err != nil:
+		logger.Info("cannot remove the previous key of an encrypted volume", "cause", err.Error())
+	case removed:
+		logger.Info("removed the previous key of an encrypted volume")
+	}
+	return nil
+}
+
+// removePrevious removes the key slot of the previous key, and returns whether there was one. It never removes the only
+// key slot: two keys that differ only by zero bytes at the end are the same for PBKDF2, because HMAC pads a key with
+// zeros (RFC 2104, section 2).
+func (k volumeKeys) removePrevious(ctx context.Context, slots Keyslots, path string) (bool, error) {
+	used, err := slots.Slots(ctx, path)
+	if err != nil || used < 2 {
+		return false, err
+	}
+	err = slots.RemoveKey(ctx, path, k.previous)
+	if errors.Is(err, luks.ErrWrongKey) {
+		return false, nil // It was removed before.
+	}
+	return err == nil, err
+}
+
+// addTo adds the present key to a container if the previous key opens it, and returns whether the present key then
+// opens it.
+func (k volumeKeys) addTo(ctx context.Context, slots Keyslots, path string) (bool, error) {
+	fits, err := slots.Fits(ctx, path, k.previous)
+	if err != nil || !fits {
+		return false, err
+	}
+	if err := slots.AddKey(ctx, path, k.previous, k.key); err != nil {
+		return false, err
+	}
+	return slots.Fits(ctx, path, k.key)
 }

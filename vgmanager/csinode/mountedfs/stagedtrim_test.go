@@ -1,4 +1,4 @@
-package csinode
+package mountedfs
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +49,7 @@ func TestStagedFileSystems(t *testing.T) {
 		}
 	}
 	f := newFileSystems(t, "", nil)
-	f.mountInfo = filepath.Join(t.TempDir(), "absent")
+	f.MountInfo = filepath.Join(t.TempDir(), "absent")
 	if staged, err := f.Staged(csiPlugins, []string{"254:7"}); err == nil {
 		t.Errorf("without the mounts: got %q", staged)
 	}
@@ -86,55 +85,10 @@ func TestTrimStagedErrors(t *testing.T) {
 	for errno, unsupported := range map[unix.Errno]bool{unix.EOPNOTSUPP: true, unix.ENOTTY: true, unix.EIO: false} {
 		f := trimmable(t, 1<<30, func(string, uint64) error { return errno })
 		_, err := f.TrimStaged(t.Context(), "254:7", "/staged")
-		if !errors.Is(err, errno) || TrimNotSupported(err) != unsupported {
+		if !errors.Is(err, errno) || NotSupported(err) != unsupported {
 			t.Errorf("%v: got %v", errno, err)
 		}
 	}
-}
-
-// TestAnUnmountEndsATrim: it waits for the call that has the file system open, and no further one starts.
-func TestAnUnmountEndsATrim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		isOpen, calls := false, 0
-		f := trimmable(t, 1<<40, func(string, uint64) error {
-			mu.Lock()
-			isOpen = true
-			calls++
-			mu.Unlock()
-			time.Sleep(10 * time.Second)
-			mu.Lock()
-			defer mu.Unlock()
-			isOpen = false
-			return nil
-		})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := f.TrimStaged(t.Context(), "254:7", "/staged")
-			ended <- err
-		}()
-		time.Sleep(25 * time.Second) // the second call has run for 5 seconds
-		f.endTrim(t.Context(), "/other")
-		b := newBench(t)
-		b.server.FileSystems = f
-		begun := time.Now()
-		if err := b.server.unmount(t.Context(), id, "/staged", "staging_target_path", unmounting{}); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		if took := time.Since(begun); isOpen || calls != 2 || took != 5*time.Second {
-			t.Errorf("after %s: open %t, %d calls", took, isOpen, calls)
-		}
-		mu.Unlock()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the trim ended with %v", err)
-		}
-		time.Sleep(time.Hour)
-		if calls != 2 {
-			t.Errorf("%d calls", calls)
-		}
-		f.endTrim(t.Context(), "/staged") // A second time, there is nothing to end.
-	})
 }
 
 // TestAnUnmountDoesNotWaitForADeviceThatDoesNotRespond.
@@ -149,7 +103,7 @@ func TestAnUnmountDoesNotWaitForADeviceThatDoesNotRespond(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		begun := time.Now()
-		f.endTrim(t.Context(), "/staged")
+		f.EndTrim(t.Context(), "/staged")
 		if took := time.Since(begun); took != endTrimTimeout {
 			t.Errorf("it waited %s", took)
 		}

@@ -1,4 +1,4 @@
-package csinode
+package mountedfs
 
 import (
 	"testing"

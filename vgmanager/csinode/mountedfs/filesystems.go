@@ -1,4 +1,5 @@
-package csinode
+// Package mountedfs reports the usage and the problems of mounted file systems, and trims them.
+package mountedfs
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -32,25 +34,31 @@ const (
 // block it. It is safe for concurrent use.
 type FileSystems struct {
 	node string
-	// mountInfo is the path of the mount table. sysfs is the mount point of sysfs.
-	mountInfo, sysfs string
-	// usage is usageOf, which tests replace.
-	usage func(path string) ([]volumeUsage, error)
-	calls *bounded.Calls
-	// trimRange is trimRange, which tests replace. trims are its calls.
-	trimRange func(path string, device string, start, length uint64) (trimmed uint64, err error)
-	trims     *bounded.Calls
+	Kernel
+	// calls and trims are the calls of Usage and of TrimRange.
+	calls, trims *bounded.Calls
 	// trimming are the trims of staged file systems that run, by mount point. mu guards it.
 	mu       sync.Mutex
 	trimming map[string]*stagedTrim
 }
 
-// NewFileSystems returns the FileSystems of this node. The process needs the node's /sys and the mounts of its volumes.
-func NewFileSystems(node string) *FileSystems {
+// Kernel is what FileSystems reads and calls. Tests replace it.
+type Kernel struct {
+	// MountInfo is the path of the mount table. Sysfs is the mount point of sysfs.
+	MountInfo, Sysfs string
+	// Usage returns the usage of the file system or device at a path.
+	Usage func(path string) ([]Usage, error)
+	// TrimRange trims a range of the file system on a device that is mounted at a path.
+	TrimRange func(path string, device string, start, length uint64) (trimmed uint64, err error)
+}
+
+// New returns the FileSystems of this node. The process needs the node's /sys and the mounts of its volumes.
+func New(node string) *FileSystems {
 	return &FileSystems{
-		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf,
-		calls:     bounded.New(fileSystemTimeout, maxSilent),
-		trimRange: trimRange, trims: bounded.New(trimTimeout, maxSilentTrims),
+		node:     node,
+		Kernel:   Kernel{MountInfo: mounter.MountInfo, Sysfs: "/sys", Usage: UsageOf, TrimRange: trimRange},
+		calls:    bounded.New(fileSystemTimeout, maxSilent),
+		trims:    bounded.New(trimTimeout, maxSilentTrims),
 		trimming: map[string]*stagedTrim{},
 	}
 }
@@ -81,7 +89,7 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.V
 // mountsOf returns the mounts of the file systems on some devices, by device. The file system of an encrypted volume is
 // returned by the device of its logical volume.
 func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mount.MountInfo, error) {
-	table, err := mount.ParseMountInfo(f.mountInfo)
+	table, err := mount.ParseMountInfo(f.MountInfo)
 	if err != nil {
 		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
 	}
@@ -100,7 +108,7 @@ func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mo
 
 // At returns the usage of the file system or device at a path, and its problem or "". The usage is nil if the file
 // system does not return it. An error concerns the path, not the file system.
-func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string) ([]volumeUsage, string, error) {
+func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string) ([]Usage, string, error) {
 	mounts, err := f.mountsLike(path)
 	if err != nil {
 		return nil, "", err
@@ -114,7 +122,7 @@ func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string
 
 // mountsLike returns all mounts of the file system that is mounted at a path, or none if the path is not a mount point.
 func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
-	table, err := mount.ParseMountInfo(f.mountInfo)
+	table, err := mount.ParseMountInfo(f.MountInfo)
 	if err != nil {
 		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
 	}
@@ -139,7 +147,7 @@ func (f *FileSystems) volumeDeviceOf(m mount.MountInfo) (string, error) {
 	if !strings.HasPrefix(m.Source, "/dev/mapper/"+v1alpha1.MappingPrefix) {
 		return deviceOf(m), nil
 	}
-	folder := filepath.Join(f.sysfs, "dev/block", deviceOf(m), "slaves")
+	folder := filepath.Join(f.Sysfs, "dev/block", deviceOf(m), "slaves")
 	below, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return deviceOf(m), nil
@@ -170,14 +178,14 @@ func (f *FileSystems) problem(ctx context.Context, volume service.Volume, mounts
 }
 
 type usageAnswer struct {
-	usage []volumeUsage
+	usage []Usage
 	err   error
 }
 
 // ask calls stat and statfs. It runs at most one call for each path at a time.
-func (f *FileSystems) ask(ctx context.Context, path string) ([]volumeUsage, error) {
+func (f *FileSystems) ask(ctx context.Context, path string) ([]Usage, error) {
 	got, err := bounded.Do(ctx, f.calls, path, func(context.Context) usageAnswer {
-		usage, err := f.usage(path)
+		usage, err := f.Usage(path)
 		return usageAnswer{usage, err}
 	})
 	if err != nil {
@@ -238,12 +246,12 @@ func (f *FileSystems) recorded(mounts []mount.MountInfo) string {
 	if len(mounts) == 0 || !strings.HasPrefix(mounts[0].FsType, "ext") {
 		return ""
 	}
-	link, err := os.Readlink(filepath.Join(f.sysfs, "dev/block", deviceOf(mounts[0])))
+	link, err := os.Readlink(filepath.Join(f.Sysfs, "dev/block", deviceOf(mounts[0])))
 	if err != nil {
 		return ""
 	}
 	note := func(name string) string {
-		value, err := os.ReadFile(filepath.Join(f.sysfs, "fs/ext4", filepath.Base(link), name))
+		value, err := os.ReadFile(filepath.Join(f.Sysfs, "fs/ext4", filepath.Base(link), name))
 		if err != nil {
 			return ""
 		}

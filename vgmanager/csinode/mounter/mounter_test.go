@@ -1,4 +1,4 @@
-package csinode
+package mounter
 
 import (
 	"context"
@@ -50,17 +50,17 @@ func (f *fakePrograms) RunAccepting(ctx context.Context, accepted func(int) bool
 func TestTheExitCodesOfBlkid(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer answer
-		want   content
+		want   Content
 		says   string // "" for no error
 	}{
 		"blank":         {answer: answer{code: 2}},
-		"ext4":          {answer: answer{stdout: "TYPE=ext4\nUSAGE=filesystem\n"}, want: content{"ext4", true}},
+		"ext4":          {answer: answer{stdout: "TYPE=ext4\nUSAGE=filesystem\n"}, want: Content{Kind: "ext4", FileSystem: true}},
 		"two at once":   {answer: answer{code: 8, stderr: "ambivalent result"}, says: "signatures of several kinds"},
 		"no permission": {answer: answer{code: 1, stderr: "Permission denied"}, says: "Permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			programs := &fakePrograms{answers: map[string]answer{"blkid": test.answer}}
-			got, err := nodeDisks{programs: programs}.signature(t.Context(), "/dev/vg1/a")
+			got, err := Mounter{Programs: programs}.signature(t.Context(), "/dev/vg1/a")
 			if got != test.want || (err != nil) != (test.says != "") ||
 				err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %+v, %v", got, err)
@@ -77,7 +77,7 @@ func TestTheExitCodesOfE2fsck(t *testing.T) {
 	for code, broken := range map[int]bool{0: false, 1: false, 2: true, 4: true, 8: true} {
 		programs := &fakePrograms{answers: map[string]answer{"e2fsck": {code: code,
 			stdout: "UNEXPECTED INCONSISTENCY;\n\tRUN fsck MANUALLY."}}}
-		err := nodeDisks{programs: programs}.check(t.Context(), "/dev/vg1/a", "ext4")
+		err := Mounter{Programs: programs}.Check(t.Context(), "/dev/vg1/a", "ext4")
 		if (err != nil) != broken || broken && !strings.Contains(err.Error(),
 			"UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.") {
 			t.Errorf("%d: got %v", code, err)
@@ -92,8 +92,8 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := &fakePrograms{}
-	d := nodeDisks{programs: programs}
-	if err := d.mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"}); err != nil {
+	d := Mounter{Programs: programs}
+	if err := d.Mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"/usr/bin/mount -o bind /proc /target",
@@ -103,13 +103,13 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 	}
 	// Without further options, the kernel copies the flags of the source.
 	programs.commands = nil
-	if err := d.mount(t.Context(), "/proc", "/target", "", []string{"bind"}); err != nil ||
+	if err := d.Mount(t.Context(), "/proc", "/target", "", []string{"bind"}); err != nil ||
 		!slices.Equal(programs.commands, []string{"/usr/bin/mount -o bind /proc /target"}) {
 		t.Errorf("got %v after %q", err, programs.commands)
 	}
 	programs.answers = map[string]answer{"mount": {code: 32, stderr: "no such device"}}
 	programs.commands = nil
-	err = d.mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"})
+	err = d.Mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"})
 	if err == nil || len(programs.commands) != 1 {
 		t.Errorf("got %v after %q", err, programs.commands)
 	}
@@ -117,7 +117,7 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 
 func TestAMountOfAFileSystemIsOneCommand(t *testing.T) {
 	programs := &fakePrograms{}
-	if err := (nodeDisks{programs: programs}).mount(t.Context(), "/dev/vg1/a", "/staging", "xfs",
+	if err := (Mounter{Programs: programs}).Mount(t.Context(), "/dev/vg1/a", "/staging", "xfs",
 		[]string{"noatime", "nouuid"}); err != nil {
 		t.Fatal(err)
 	}
@@ -147,10 +147,10 @@ func TestUnmount(t *testing.T) {
 				}
 			}
 			programs := &fakePrograms{answers: map[string]answer{"umount": test.answer}}
-			disks := nodeDisks{programs: programs}
-			err := disks.unmount(t.Context(), path)
+			mounts := Mounter{Programs: programs}
+			err := mounts.Unmount(t.Context(), path)
 			if err == nil {
-				err = disks.removeMountPoint(path)
+				err = mounts.RemoveMountPoint(path)
 			}
 			if (err != nil) != test.fails {
 				t.Errorf("got %v", err)
@@ -170,9 +170,9 @@ func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
 	ctx, endCall := context.WithCancel(t.Context())
 	endCall()
 	programs := &fakePrograms{}
-	d := nodeDisks{programs: programs}
-	err := errors.Join(d.mount(ctx, "/proc", "/target", "", []string{"bind"}), d.unmount(ctx, t.TempDir()),
-		d.growWith(ctx, unix.EXT4_SUPER_MAGIC, "/dev/vg1/a", "/staging", true), d.format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
+	d := Mounter{Programs: programs}
+	err := errors.Join(d.Mount(ctx, "/proc", "/target", "", []string{"bind"}), d.Unmount(ctx, t.TempDir()),
+		d.growWith(ctx, unix.EXT4_SUPER_MAGIC, "/dev/vg1/a", "/staging", true), d.Format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func (hangingProgram) RunAccepting(ctx context.Context, _ func(int) bool, _ stri
 func TestAProgramEndsAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		_, code, err := nodeDisks{programs: hangingProgram{}}.run(t.Context(), time.Minute, exits(0), "e2fsck")
+		_, code, err := Mounter{Programs: hangingProgram{}}.run(t.Context(), time.Minute, exits(0), "e2fsck")
 		if took := time.Since(begun); took != time.Minute {
 			t.Errorf("took %s", took)
 		}

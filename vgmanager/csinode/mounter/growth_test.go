@@ -1,4 +1,4 @@
-package csinode
+package mounter
 
 import (
 	"encoding/binary"
@@ -26,7 +26,7 @@ func TestGrowthRunsTheProgramOfTheFileSystem(t *testing.T) {
 		"another, on a demand": {magic: vfat, always: true, fails: true},
 	} {
 		programs := &fakePrograms{}
-		err := nodeDisks{programs: programs}.growWith(t.Context(), test.magic, "/dev/vg1/a", "/staging", test.always)
+		err := Mounter{Programs: programs}.growWith(t.Context(), test.magic, "/dev/vg1/a", "/staging", test.always)
 		if (err != nil) != test.fails || strings.Join(programs.commands, ";") != test.ran {
 			t.Errorf("%s: ran %q, %v", name, programs.commands, err)
 		}

@@ -1,4 +1,5 @@
-package csinode
+// Package fencing fences volumes while they are moved or cloned, so that nothing on this node uses them.
+package fencing
 
 import (
 	"context"
@@ -29,8 +30,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
 
 // A volume is fenced while it is switched to another node, or while it is thick and copied to a clone. The LVM tag
@@ -41,98 +44,72 @@ import (
 // copied under it counts by its FenceTimeAnnotation, and the operator requests another one.
 
 const (
-	fenceWorkers = 4
-	// fenceRetry is the delay until a volume that is in use is examined again. fenceRetryMax limits that after errors.
-	fenceRetry    = 2 * time.Second
-	fenceRetryMax = 30 * time.Second
-	fenceConflict = 100 * time.Millisecond
-	// fenceTimeout limits the read of an object from the API server.
-	fenceTimeout = 10 * time.Second
-	// maxFenceError is the maximum length of FenceErrorAnnotation, in bytes.
-	maxFenceError = 1024
+	workers = 4
+	// Retry is the delay until a volume that is in use is examined again. maxDelay limits that after errors.
+	Retry         = 2 * time.Second
+	maxDelay      = 30 * time.Second
+	conflictDelay = 100 * time.Millisecond
+	// readTimeout limits the read of an object from the API server.
+	readTimeout = 10 * time.Second
+	// maxError is the maximum length of FenceErrorAnnotation, in bytes.
+	maxError = 1024
 )
-
-// movedReason returns why a logical volume with these tags must not be used: it is fenced for a move or a clone, or
-// does not have all its data yet. It returns "" if it can be used.
-func movedReason(tags []string) string {
-	if fences := fenceTags(tags); len(fences) > 0 {
-		move := strings.TrimPrefix(fences[0], v1alpha1.FencedTagPrefix)
-		if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
-			return fmt.Sprintf("it is being copied to the LogicalVolume with the UID %s, a clone of it, and can be "+
-				"used when that is complete: to use it now, delete the clone's claim", clone)
-		}
-		return fmt.Sprintf("it is being moved to another node by the VolumeMove with the UID %s, and its Pods get it "+
-			"there: to keep it here, delete the VolumeMove; if that does not exist, see the condition of the volume",
-			move)
-	}
-	if isCopying(tags) {
-		return "its data is being copied to this node, and is not complete yet"
-	}
-	return ""
-}
-
-func isCopying(tags []string) bool { return slices.Contains(tags, v1alpha1.CopyingTag) }
-
-// unmoved returns an error if a volume must not be checked because of a move or a clone.
-func (c *Checker) unmoved(ctx context.Context, v fsck.Volume) error {
-	tags, err := c.tags(ctx, path.Base(path.Dir(v.Device)), v.Name)
-	if err != nil {
-		return fmt.Errorf("read the tags of volume %s on node %s: %w", v.Name, c.node, err)
-	}
-	if reason := movedReason(tags); reason != "" {
-		return fmt.Errorf("%w: volume %s on node %s is not checked: %s", fsck.ErrInUse, v.Name, c.node, reason)
-	}
-	return nil
-}
 
 // MappedDevices reads the devices of logical volumes from the kernel. devicemapper.Reader implements it.
 type MappedDevices interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// FenceReconciler fences the volumes of this node that the operator moves to another one, and thick volumes that are
-// cloned, and ends that when it is no longer requested.
-type FenceReconciler struct {
-	node    *NodeServer
-	client  client.Client
-	devices MappedDevices
+// Mounts reads what uses the devices of the node. mounter.Mounter implements it.
+type Mounts interface {
+	MountPoints(number mounter.Number) ([]string, error)
+	// Users describes what uses a device, as the end of a sentence.
+	Users(ctx context.Context, number mounter.Number) string
 }
 
-// NewFenceReconciler returns a FenceReconciler for the volumes of a node service.
-func NewFenceReconciler(node *NodeServer, c client.Client, devices MappedDevices) *FenceReconciler {
-	return &FenceReconciler{node: node, client: c, devices: devices}
+// Options configure a Reconciler.
+type Options struct {
+	// Node is the name of this node.
+	Node   string
+	Client client.Client
+	// Live reads LogicalVolumes from the API server.
+	Live    client.Reader
+	Volumes *volume.Finder
+	Locks   *service.Locks
+	Mounts  Mounts
+	Devices MappedDevices
+	// Unstaged receives LogicalVolumes with the IDs of volumes that were unstaged, so that a fence that is requested
+	// can be set.
+	Unstaged <-chan event.GenericEvent
 }
+
+// Reconciler fences the volumes of this node that the operator moves to another one, and thick volumes that are cloned,
+// and ends that when it is no longer requested.
+type Reconciler struct{ Options }
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler { return &Reconciler{o} }
 
 // SetupWithManager adds the reconciler to a manager.
-func (r *FenceReconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("fences").
 		For(&topolvmv1.LogicalVolume{}, builder.WithPredicates(r.changes())).
-		WatchesRawSource(source.Channel(r.node.unstaged, handler.EnqueueRequestsFromMapFunc(r.requested))).
+		WatchesRawSource(source.Channel(r.Unstaged, handler.EnqueueRequestsFromMapFunc(r.requested))).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: fenceWorkers,
+			MaxConcurrentReconciles: workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				fenceConflict, fenceRetryMax),
+				conflictDelay, maxDelay),
 		}).
 		Complete(r)
 }
 
-// reportUnstaged reports that a volume is no longer staged, so that a fence that is requested is set at once: its Pods
-// wait for it. If too many volumes are reported at once, FenceReconciler examines the volume after fenceRetry.
-func (s *NodeServer) reportUnstaged(id string) {
-	lv := &topolvmv1.LogicalVolume{Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
-	select {
-	case s.unstaged <- event.GenericEvent{Object: lv}:
-	default:
-	}
-}
-
 // requested returns the LogicalVolume with the volume ID of an object, if it has a fence.
-func (r *FenceReconciler) requested(ctx context.Context, object client.Object) []reconcile.Request {
+func (r *Reconciler) requested(ctx context.Context, object client.Object) []reconcile.Request {
 	unstaged, ok := object.(*topolvmv1.LogicalVolume)
 	list := &topolvmv1.LogicalVolumeList{}
-	if !ok || r.client.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
-		return nil // It is examined again after fenceRetry.
+	if !ok || r.Client.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return nil // It is examined again after Retry.
 	}
 	for i := range list.Items {
 		lv := &list.Items[i]
@@ -145,7 +122,7 @@ func (r *FenceReconciler) requested(ctx context.Context, object client.Object) [
 
 // changes selects the events to reconcile: all volumes at the start, because an agent can have been killed before it
 // removed a tag, and then those whose fence changes.
-func (r *FenceReconciler) changes() predicate.Predicate {
+func (r *Reconciler) changes() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return r.ours(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -157,9 +134,9 @@ func (r *FenceReconciler) changes() predicate.Predicate {
 }
 
 // ours reports whether a LogicalVolume is on this node and has a logical volume.
-func (r *FenceReconciler) ours(object client.Object) bool {
+func (r *Reconciler) ours(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
-	return ok && lv.Spec.NodeName == r.node.Node && lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero()
+	return ok && lv.Spec.NodeName == r.Node && lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero()
 }
 
 func hasFence(object client.Object) bool {
@@ -171,9 +148,9 @@ func hasFence(object client.Object) bool {
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 
 // Reconcile fences one volume, or ends that.
-func (r *FenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	lv := &topolvmv1.LogicalVolume{}
-	if err := r.client.Get(ctx, req.NamespacedName, lv); err != nil || !r.ours(lv) {
+	if err := r.Client.Get(ctx, req.NamespacedName, lv); err != nil || !r.ours(lv) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !hasFence(lv) {
@@ -183,20 +160,20 @@ func (r *FenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 	}
 	// The cache can be outdated: the volume may be on the other node now.
-	reading, cancel := context.WithTimeout(ctx, fenceTimeout)
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	now := &topolvmv1.LogicalVolume{}
-	if err := r.node.Live.Get(reading, req.NamespacedName, now); err != nil || now.UID != lv.UID || !r.ours(now) {
+	if err := r.Live.Get(reading, req.NamespacedName, now); err != nil || now.UID != lv.UID || !r.ours(now) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	result, err := r.apply(ctx, now)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: fenceConflict}, nil
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	return result, client.IgnoreNotFound(err)
 }
 
-func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	fence := lv.Annotations[v1alpha1.FenceAnnotation]
 	if fence == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
@@ -210,10 +187,10 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if err := r.fence(ctx, lv.Status.VolumeID, fence); err != nil {
 		text := status.Convert(err).Message()
 		log.FromContext(ctx).Info("cannot fence a volume", "volume", lv.Status.VolumeID, "cause", text)
-		if err := r.write(ctx, lv, "", text[:min(len(text), maxFenceError)]); err != nil {
+		if err := r.write(ctx, lv, "", text[:min(len(text), maxError)]); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{RequeueAfter: fenceRetry}, nil
+		return ctrl.Result{RequeueAfter: Retry}, nil
 	}
 	return ctrl.Result{}, r.write(ctx, lv, fence, "")
 }
@@ -226,61 +203,51 @@ func lostFence(lv *topolvmv1.LogicalVolume) string {
 // confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
 // is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read. A fence
 // without its tag is lost for good.
-func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, fence string) (ctrl.Result, error) {
+func (r *Reconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, fence string) (ctrl.Result, error) {
 	tags, err := r.fences(ctx, lv)
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Info("cannot read the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 			err.Error())
-		return ctrl.Result{RequeueAfter: fenceRetry}, nil
+		return ctrl.Result{RequeueAfter: Retry}, nil
 	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+fence:
 		return ctrl.Result{}, r.write(ctx, lv, fence, "")
 	}
 	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program, "+
 		"so the volume may have changed since: this fence is not set again, and the operator has to request another "+
-		"one", lv.Status.VolumeID, r.node.Node)
+		"one", lv.Status.VolumeID, r.Node)
 	log.FromContext(ctx).Info("lost the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 		"its tags are "+strings.Join(tags, ", "))
 	return ctrl.Result{}, r.write(ctx, lv, lostFence(lv), problem)
 }
 
 // fences returns the tags that fence a volume. A logical volume that does not exist has none.
-func (r *FenceReconciler) fences(ctx context.Context, lv *topolvmv1.LogicalVolume) ([]string, error) {
-	found, err := r.node.Volumes.FindLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID)
+func (r *Reconciler) fences(ctx context.Context, lv *topolvmv1.LogicalVolume) ([]string, error) {
+	found, err := r.Volumes.LVM.FindLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID)
 	if status.Code(err) == codes.NotFound {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read whether volume %s on node %s is fenced: %w", lv.Status.VolumeID, r.node.Node, err)
+		return nil, fmt.Errorf("read whether volume %s on node %s is fenced: %w", lv.Status.VolumeID, r.Node, err)
 	}
-	return fenceTags(found.GetTags()), nil
+	return volume.FenceTags(found.GetTags()), nil
 }
 
-func fenceTags(tags []string) []string {
-	var list []string
-	for _, tag := range tags {
-		if strings.HasPrefix(tag, v1alpha1.FencedTagPrefix) {
-			list = append(list, tag)
-		}
-	}
-	return list
-}
-
-// fencePattern matches a fence, which becomes a part of an LVM tag.
-var fencePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+// pattern matches a fence, which becomes a part of an LVM tag.
+var pattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 // fence sets the tag of a volume that nobody uses. It looks again after that: then nobody can begin to use it, except a
 // program that an administrator starts on the node.
-func (r *FenceReconciler) fence(ctx context.Context, id, fence string) error {
-	if !fencePattern.MatchString(fence) {
+func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
+	if !pattern.MatchString(fence) {
 		return fmt.Errorf("annotation %s is %q, must be the UID of a VolumeMove, or that of a clone after %q",
 			v1alpha1.FenceAnnotation, fence, v1alpha1.CloneFencePrefix)
 	}
-	if err := r.node.locks.Enter(id); err != nil {
+	if err := r.Locks.Enter(id); err != nil {
 		return err
 	}
-	defer r.node.locks.Leave(id)
-	v, err := r.node.find(ctx, id)
+	defer r.Locks.Leave(id)
+	v, err := r.Volumes.Find(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -290,7 +257,7 @@ func (r *FenceReconciler) fence(ctx context.Context, id, fence string) error {
 	tag := v1alpha1.FencedTagPrefix + fence
 	var others []string
 	has := false
-	for _, present := range fenceTags(v.lv.GetTags()) {
+	for _, present := range volume.FenceTags(v.LV.GetTags()) {
 		if present == tag {
 			has = true
 			continue
@@ -300,50 +267,50 @@ func (r *FenceReconciler) fence(ctx context.Context, id, fence string) error {
 	if has && len(others) == 0 {
 		return nil
 	}
-	if err := r.node.Volumes.TagLV(ctx, v.class, id, []string{tag}, others); err != nil {
-		return fmt.Errorf("tag volume %s on node %s as fenced: %w", id, r.node.Node, err)
+	if err := r.Volumes.LVM.TagLV(ctx, v.Class, id, []string{tag}, others); err != nil {
+		return fmt.Errorf("tag volume %s on node %s as fenced: %w", id, r.Node, err)
 	}
-	log.FromContext(ctx).Info("fenced a volume", "volume", id, "lv", v.lv.GetPath())
+	log.FromContext(ctx).Info("fenced a volume", "volume", id, "lv", v.LV.GetPath())
 	return r.unused(ctx, v)
 }
 
 // unused returns an error that says what uses a volume: mounts, open files, mapped devices on it, or a file system that
 // is being created.
-func (r *FenceReconciler) unused(ctx context.Context, v volume) error {
-	if v.isFormatting() {
-		return fmt.Errorf("volume %s on node %s is in use: its file system is not complete", v.id, r.node.Node)
+func (r *Reconciler) unused(ctx context.Context, v volume.Volume) error {
+	if v.IsFormatting() {
+		return fmt.Errorf("volume %s on node %s is in use: its file system is not complete", v.ID, r.Node)
 	}
-	if isCopying(v.lv.GetTags()) {
-		return fmt.Errorf("volume %s on node %s does not have all its data", v.id, r.node.Node)
+	if volume.IsCopying(v.LV.GetTags()) {
+		return fmt.Errorf("volume %s on node %s does not have all its data", v.ID, r.Node)
 	}
-	device, err := r.devices.Volume(ctx, path.Base(path.Dir(v.lv.GetPath())), v.lv.GetName())
+	device, err := r.Devices.Volume(ctx, path.Base(path.Dir(v.LV.GetPath())), v.LV.GetName())
 	if errors.Is(err, devicemapper.ErrNotFound) {
 		return nil // It is not active.
 	}
 	if err != nil {
-		return fmt.Errorf("read the open count of volume %s on node %s: %w", v.id, r.node.Node, err)
+		return fmt.Errorf("read the open count of volume %s on node %s: %w", v.ID, r.Node, err)
 	}
-	numbers := []deviceNumber{numberOf(v)}
-	var own deviceNumber
-	if _, err := fmt.Sscanf(device.Number, "%d:%d", &own.major, &own.minor); err != nil {
-		return fmt.Errorf("device number %q of volume %s on node %s: %w", device.Number, v.id, r.node.Node, err)
+	numbers := []mounter.Number{v.Number()}
+	var own mounter.Number
+	if _, err := fmt.Sscanf(device.Number, "%d:%d", &own.Major, &own.Minor); err != nil {
+		return fmt.Errorf("device number %q of volume %s on node %s: %w", device.Number, v.ID, r.Node, err)
 	}
 	if own != numbers[0] {
 		numbers = append(numbers, own)
 	}
 	for _, number := range numbers {
-		points, err := r.node.disks.mountPoints(number)
+		points, err := r.Mounts.MountPoints(number)
 		if err != nil {
-			return fmt.Errorf("read the mounts of volume %s on node %s: %w", v.id, r.node.Node, err)
+			return fmt.Errorf("read the mounts of volume %s on node %s: %w", v.ID, r.Node, err)
 		}
 		if len(points) > 0 {
-			return fmt.Errorf("volume %s on node %s is in use: it is mounted at %s", v.id, r.node.Node,
+			return fmt.Errorf("volume %s on node %s is in use: it is mounted at %s", v.ID, r.Node,
 				strings.Join(points, ", "))
 		}
 	}
 	if device.Open > 0 {
-		return fmt.Errorf("volume %s on node %s is in use: its device %s is open %d times: %s", v.id, r.node.Node,
-			device.Number, device.Open, r.node.disks.users(ctx, own))
+		return fmt.Errorf("volume %s on node %s is in use: its device %s is open %d times: %s", v.ID, r.Node,
+			device.Number, device.Open, r.Mounts.Users(ctx, own))
 	}
 	return nil
 }
@@ -351,7 +318,7 @@ func (r *FenceReconciler) unused(ctx context.Context, v volume) error {
 // unfence ends the fence of a volume: first what tells the operator about it, and then the fence. With the other order,
 // the operator could find the annotation of a fence that no longer exists. It ends only a fence that the object knows:
 // any other one is reported, because the volume can have moved to another node after the time of the objects.
-func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (r *Reconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	// An operator of an earlier version withdraws a fence without UnfenceAnnotation.
 	withdrawn := []string{v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.UnfenceAnnotation],
 		v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.FencedAnnotation]}
@@ -373,8 +340,8 @@ func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolu
 		return is
 	})
 	if len(ended) > 0 {
-		if err := r.node.Volumes.TagLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID, nil, ended); err != nil {
-			return fmt.Errorf("remove the fence of volume %s on node %s: %w", lv.Status.VolumeID, r.node.Node, err)
+		if err := r.Volumes.LVM.TagLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID, nil, ended); err != nil {
+			return fmt.Errorf("remove the fence of volume %s on node %s: %w", lv.Status.VolumeID, r.Node, err)
 		}
 		log.FromContext(ctx).Info("ended the fence of a volume", "volume", lv.Status.VolumeID)
 	}
@@ -383,7 +350,7 @@ func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolu
 }
 
 // unknownFence says what to do about fences that nothing requests.
-func (r *FenceReconciler) unknownFence(lv *topolvmv1.LogicalVolume, tags []string) string {
+func (r *Reconciler) unknownFence(lv *topolvmv1.LogicalVolume, tags []string) string {
 	if len(tags) == 0 {
 		return ""
 	}
@@ -391,19 +358,19 @@ func (r *FenceReconciler) unknownFence(lv *topolvmv1.LogicalVolume, tags []strin
 	return fmt.Sprintf("the logical volume of volume %s on node %s is closed by the fence %s, which nothing in the "+
 		"cluster requests: the objects can be of an earlier time than a VolumeMove that has moved the volume, so "+
 		"another node can have later data. Look for it with `kubectl lvms orphans`, and import it on that node. Only "+
-		"if no node has it, open this volume: kubectl annotate logicalvolume %s %s=%s", lv.Status.VolumeID, r.node.Node,
+		"if no node has it, open this volume: kubectl annotate logicalvolume %s %s=%s", lv.Status.VolumeID, r.Node,
 		fence, lv.Name, v1alpha1.UnfenceAnnotation, fence)
 }
 
 // write writes for what a volume is fenced, or that its fence was lost, or why it is not fenced.
-func (r *FenceReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
+func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
 	return r.annotate(ctx, lv, map[string]string{v1alpha1.FencedAnnotation: fence,
 		v1alpha1.FenceErrorAnnotation: problem})
 }
 
 // annotate sets annotations, and removes those without a value. It returns a conflict if the object has changed since
 // it was read, so that an answer to an earlier request is never that to a later one.
-func (r *FenceReconciler) annotate(ctx context.Context, lv *topolvmv1.LogicalVolume, values map[string]string) error {
+func (r *Reconciler) annotate(ctx context.Context, lv *topolvmv1.LogicalVolume, values map[string]string) error {
 	before := lv.DeepCopy()
 	for key, value := range values {
 		delete(lv.Annotations, key)
@@ -414,5 +381,5 @@ func (r *FenceReconciler) annotate(ctx context.Context, lv *topolvmv1.LogicalVol
 	if maps.Equal(before.Annotations, lv.Annotations) {
 		return nil
 	}
-	return r.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

@@ -1,4 +1,4 @@
-package csinode
+package mountedfs
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -76,7 +77,7 @@ func (f *FileSystems) Trim(ctx context.Context, device string) error {
 	on := deviceOf(mounted)
 	return f.trimSteps(ctx, device, path, func(start uint64) error {
 		_, err := f.trim(ctx, on, func() (uint64, error) {
-			return f.trimRange(path, on, start, trimStep)
+			return f.TrimRange(path, on, start, trimStep)
 		})
 		return err
 	})
@@ -126,7 +127,7 @@ func wholeMount(mounts []mount.MountInfo) mount.MountInfo {
 
 // sizeOf returns the size of a block device in bytes (Documentation/ABI/stable/sysfs-block of the kernel).
 func (f *FileSystems) sizeOf(device string) (uint64, error) {
-	text, err := os.ReadFile(filepath.Join(f.sysfs, "dev/block", device, "size"))
+	text, err := os.ReadFile(filepath.Join(f.Sysfs, "dev/block", device, "size"))
 	if err != nil {
 		return 0, fmt.Errorf("read the size of device %s on node %s: %w", device, f.node, err)
 	}
@@ -149,14 +150,14 @@ func trimRange(path, device string, start, length uint64) (trimmed uint64, err e
 	}
 	defer func() { _ = f.Close() }()
 	var stat unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &stat) }); err != nil {
+	if err := mounter.Retry(func() error { return unix.Fstat(int(f.Fd()), &stat) }); err != nil {
 		return 0, err
 	}
 	mounted := fmt.Sprintf("%d:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev))
 	if mounted != device {
 		return 0, fmt.Errorf("device %s is mounted there, not %s", mounted, device)
 	}
-	err = retry(func() error {
+	err = mounter.Retry(func() error {
 		r := fstrimRange{start: start, length: length}
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), ioctlTrim, uintptr(unsafe.Pointer(&r)))
 		if errno != 0 {

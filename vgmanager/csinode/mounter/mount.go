@@ -1,4 +1,4 @@
-package csinode
+package mounter
 
 import (
 	"context"
@@ -14,37 +14,39 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
-// mount runs mount(8). A bind mount with further options takes two steps: the kernel ignores other options together
-// with bind, and sets all flags of a mount at a remount. So those of the source are repeated. Without further options,
-// the bind mount has the flags of its source, as the kernel copies them.
-func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string, options []string) error {
+// Mount runs mount(8). It does not end with its context: a mount that was ended halfway would lack its options. A bind
+// mount with further options takes two steps: the kernel ignores other options together with bind, and sets all flags
+// of a mount at a remount. So those of the source are repeated. Without further options, the bind mount has the flags
+// of its source, as the kernel copies them.
+func (m Mounter) Mount(ctx context.Context, source, target, fileSystem string, options []string) error {
 	bind, first, second := mount.MakeBindOpts(options)
 	if !bind {
-		return d.runMount(ctx, source, target, fileSystem, options)
+		return m.runMount(ctx, source, target, fileSystem, options)
 	}
-	if err := d.runMount(ctx, source, target, fileSystem, first); err != nil || len(second) <= len(bindRemount) {
+	if err := m.runMount(ctx, source, target, fileSystem, first); err != nil || len(second) <= len(bindRemount) {
 		return err
 	}
 	flags, err := mountFlags(source)
 	if err != nil {
 		return err
 	}
-	return d.runMount(ctx, source, target, fileSystem, append(second, flags...))
+	return m.runMount(ctx, source, target, fileSystem, append(second, flags...))
 }
 
 // bindRemount are the options that MakeBindOpts returns for a remount without further options.
 var bindRemount = []string{"bind", "remount"}
 
-func (d nodeDisks) setReadOnly(ctx context.Context, source, target string) error {
+// SetReadOnly makes a bind mount of source read-only, unless it is.
+func (m Mounter) SetReadOnly(ctx context.Context, source, target string) error {
 	flags, err := mountFlags(target)
 	if err != nil || slices.Contains(flags, "ro") {
 		return err
 	}
-	return d.runMount(ctx, source, target, "", append([]string{"bind", "remount", "ro"}, flags...))
+	return m.runMount(ctx, source, target, "", append([]string{"bind", "remount", "ro"}, flags...))
 }
 
-func (d nodeDisks) runMount(ctx context.Context, source, target, fileSystem string, options []string) error {
-	_, _, err := d.run(context.WithoutCancel(ctx), mountTimeout, exits(0), mountProgram,
+func (m Mounter) runMount(ctx context.Context, source, target, fileSystem string, options []string) error {
+	_, _, err := m.run(context.WithoutCancel(ctx), mountTimeout, exits(0), mountProgram,
 		mount.MakeMountArgs(source, target, fileSystem, options)...)
 	return err
 }
@@ -61,7 +63,7 @@ var flagOptions = []struct {
 // mountFlags returns the options of the mount that contains a path.
 func mountFlags(path string) ([]string, error) {
 	var stat unix.Statfs_t
-	if err := retry(func() error { return unix.Statfs(path, &stat) }); err != nil {
+	if err := Retry(func() error { return unix.Statfs(path, &stat) }); err != nil {
 		return nil, fmt.Errorf("read the mount flags of %s: %w", path, err)
 	}
 	var options []string
@@ -76,18 +78,21 @@ func mountFlags(path string) ([]string, error) {
 // notMounted is the message of umount(8) for a path that is not a mount point.
 const notMounted = "not mounted"
 
-func (d nodeDisks) unmount(ctx context.Context, path string) error {
+// Unmount unmounts a path. It succeeds if the path does not exist or is not a mount point. It does not end with its
+// context.
+func (m Mounter) Unmount(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	_, _, err := d.run(context.WithoutCancel(ctx), mountTimeout, exits(0), umountProgram, path)
+	_, _, err := m.run(context.WithoutCancel(ctx), mountTimeout, exits(0), umountProgram, path)
 	if failure := (*host.Error)(nil); errors.As(err, &failure) && strings.Contains(failure.Stderr, notMounted) {
 		err = nil
 	}
 	return err
 }
 
-func (d nodeDisks) removeMountPoint(path string) error {
+// RemoveMountPoint removes a directory or file on which nothing is mounted. It succeeds if the path does not exist.
+func (Mounter) RemoveMountPoint(path string) error {
 	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -1,4 +1,4 @@
-package csinode
+package mountedfs
 
 import (
 	"context"
@@ -117,7 +117,7 @@ func (f *FileSystems) TrimStaged(ctx context.Context, device, path string) (trim
 				return 0, context.Canceled
 			}
 			defer leave()
-			return f.trimRange(path, on, start, trimStep)
+			return f.TrimRange(path, on, start, trimStep)
 		})
 		trimmed += int64(bytes)
 		if err != nil {
@@ -146,8 +146,8 @@ func (f *FileSystems) mountedAt(device, path string) (string, error) {
 	return deviceOf(mounts[device][at]), nil
 }
 
-// endTrim ends a trim of the file system at a path, and waits for its call: an open file system cannot be unmounted.
-func (f *FileSystems) endTrim(ctx context.Context, path string) {
+// EndTrim ends a trim of the file system at a path, and waits for its call: an open file system cannot be unmounted.
+func (f *FileSystems) EndTrim(ctx context.Context, path string) {
 	f.mu.Lock()
 	trim := f.trimming[path]
 	f.mu.Unlock()
@@ -165,8 +165,8 @@ func (f *FileSystems) endTrim(ctx context.Context, path string) {
 	}
 }
 
-// TrimNotSupported reports whether an error of TrimStaged means that the file system or its device does not support
+// NotSupported reports whether an error of TrimStaged means that the file system or its device does not support
 // discards.
-func TrimNotSupported(err error) bool {
+func NotSupported(err error) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY)
 }

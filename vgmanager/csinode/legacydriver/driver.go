@@ -1,4 +1,5 @@
-package csinode
+// Package legacydriver serves the CSI driver of TopoLVM before 0.15 while a volume of this node needs it.
+package legacydriver
 
 import (
 	"context"
@@ -21,31 +22,31 @@ import (
 )
 
 const (
-	// earlierInterval is the interval at which the agent checks whether a volume needs the earlier driver.
-	earlierInterval = 10 * time.Second
-	// earlierMaxDelay is the longest delay before the earlier driver is registered again after a failure.
-	earlierMaxDelay = 5 * time.Minute
+	// interval is the interval at which the agent checks whether a volume needs the legacy driver.
+	interval = 10 * time.Second
+	// maxDelay is the longest delay before the legacy driver is registered again after a failure.
+	maxDelay = 5 * time.Minute
 	// answerTimeout limits the connection to a socket.
 	answerTimeout = 5 * time.Second
 )
 
-// EarlierOptions configure an EarlierDriver.
-type EarlierOptions struct {
+// Options configure a Driver.
+type Options struct {
 	// Node is the name of this node.
 	Node string
 	// Client reads LogicalVolumes from a cache, and patches them. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// OtherSocket is the socket with which TopoLVM's own node service registers the earlier driver.
+	// OtherSocket is the socket with which TopoLVM's own node service registers the legacy driver.
 	OtherSocket string
-	// Serve serves the earlier driver and registers it with the kubelet, until its context ends.
+	// Serve serves the legacy driver and registers it with the kubelet, until its context ends.
 	Serve func(context.Context) error
 }
 
-// EarlierDriver serves the driver of TopoLVM before 0.15 on this node while a volume needs it. It does not serve the
-// driver while TopoLVM's own node service does.
-type EarlierDriver struct {
-	EarlierOptions
+// Driver serves the driver of TopoLVM before 0.15 on this node while a volume needs it. It does not serve the driver
+// while TopoLVM's own node service does.
+type Driver struct {
+	Options
 	now func() time.Time
 	// cancel ends Serve; nil if it does not run. ended receives the error of Serve.
 	cancel context.CancelFunc
@@ -57,18 +58,18 @@ type EarlierDriver struct {
 	told string
 }
 
-// NewEarlierDriver returns an EarlierDriver.
-func NewEarlierDriver(o EarlierOptions) *EarlierDriver {
-	return &EarlierDriver{EarlierOptions: o, now: time.Now, ended: make(chan error, 1)}
+// New returns a Driver.
+func New(o Options) *Driver {
+	return &Driver{Options: o, now: time.Now, ended: make(chan error, 1)}
 }
 
 // NeedLeaderElection returns false: each node serves its own volumes.
-func (d *EarlierDriver) NeedLeaderElection() bool { return false }
+func (d *Driver) NeedLeaderElection() bool { return false }
 
-// Start serves the earlier driver when a volume needs it, until the context ends.
-func (d *EarlierDriver) Start(ctx context.Context) error {
+// Start serves the legacy driver when a volume needs it, until the context ends.
+func (d *Driver) Start(ctx context.Context) error {
 	defer d.stop(ctx)
-	ticker := time.NewTicker(earlierInterval)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		d.check(ctx)
@@ -83,7 +84,7 @@ func (d *EarlierDriver) Start(ctx context.Context) error {
 }
 
 // check starts or stops the service. If something cannot be read, it changes nothing.
-func (d *EarlierDriver) check(ctx context.Context) {
+func (d *Driver) check(ctx context.Context) {
 	volumes, err := d.volumes(ctx)
 	if err != nil {
 		d.tell(ctx, err.Error())
@@ -111,8 +112,8 @@ func (d *EarlierDriver) check(ctx context.Context) {
 	}
 }
 
-// volumes returns the LogicalVolumes of this node that need the earlier driver.
-func (d *EarlierDriver) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume, error) {
+// volumes returns the LogicalVolumes of this node that need the legacy driver.
+func (d *Driver) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := d.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
@@ -129,7 +130,7 @@ func (d *EarlierDriver) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume,
 }
 
 // tell logs a problem, unless it is the same as the last one.
-func (d *EarlierDriver) tell(ctx context.Context, problem string) {
+func (d *Driver) tell(ctx context.Context, problem string) {
 	if problem == d.told || ctx.Err() != nil {
 		return
 	}
@@ -138,14 +139,14 @@ func (d *EarlierDriver) tell(ctx context.Context, problem string) {
 		"cause", problem)
 }
 
-func (d *EarlierDriver) start(ctx context.Context) {
+func (d *Driver) start(ctx context.Context) {
 	log.FromContext(ctx).Info("serving the driver of an earlier TopoLVM", "driver", v1alpha1.EarlierDriverName)
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() { d.ended <- d.Serve(ctx) }()
 }
 
 // stop ends the service and waits for it.
-func (d *EarlierDriver) stop(ctx context.Context) {
+func (d *Driver) stop(ctx context.Context) {
 	if d.cancel == nil {
 		return
 	}
@@ -157,10 +158,10 @@ func (d *EarlierDriver) stop(ctx context.Context) {
 }
 
 // hasEnded notes that the service ended by itself, for example because the kubelet refused the registration.
-func (d *EarlierDriver) hasEnded(ctx context.Context, err error) {
+func (d *Driver) hasEnded(ctx context.Context, err error) {
 	d.cancel()
 	d.cancel = nil
-	delay := min(earlierInterval<<min(d.failures, 10), earlierMaxDelay)
+	delay := min(interval<<min(d.failures, 10), maxDelay)
 	d.failures++
 	d.retryAt = d.now().Add(delay)
 	d.tell(ctx, fmt.Sprintf("the service ended: %v", err))
@@ -180,9 +181,9 @@ func answers(ctx context.Context, socket string) (bool, error) {
 	return false, fmt.Errorf("check whether the node service of TopoLVM answers at %s: %w", socket, err)
 }
 
-// BeforeStaging records the path of a volume of the earlier driver. It refuses a volume that is being migrated. The
+// BeforeStaging records the path of a volume of the legacy driver. It refuses a volume that is being migrated. The
 // operator begins a migration in the same way, so that only one of the two succeeds.
-func (d *EarlierDriver) BeforeStaging(ctx context.Context, volumeID, path string) error {
+func (d *Driver) BeforeStaging(ctx context.Context, volumeID, path string) error {
 	lv, err := d.find(ctx, volumeID)
 	switch {
 	case err != nil:
@@ -204,7 +205,7 @@ func (d *EarlierDriver) BeforeStaging(ctx context.Context, volumeID, path string
 }
 
 // Unstaged removes the record of a volume.
-func (d *EarlierDriver) Unstaged(ctx context.Context, volumeID, path string) error {
+func (d *Driver) Unstaged(ctx context.Context, volumeID, path string) error {
 	lv, err := d.find(ctx, volumeID)
 	if err != nil || lv == nil || lv.Annotations[v1alpha1.EarlierStagedAnnotation] != path {
 		return err
@@ -214,7 +215,7 @@ func (d *EarlierDriver) Unstaged(ctx context.Context, volumeID, path string) err
 
 // forgetRemoved removes the record of a volume whose staging directory does not exist: the kubelet does not unstage a
 // volume if staging has failed.
-func (d *EarlierDriver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (d *Driver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	path := lv.Annotations[v1alpha1.EarlierStagedAnnotation]
 	if path == "" {
 		return nil
@@ -230,7 +231,7 @@ func (d *EarlierDriver) forgetRemoved(ctx context.Context, lv *topolvmv1.Logical
 }
 
 // record sets or removes EarlierStagedAnnotation, if the LogicalVolume has not changed.
-func (d *EarlierDriver) record(ctx context.Context, lv *topolvmv1.LogicalVolume, path string) error {
+func (d *Driver) record(ctx context.Context, lv *topolvmv1.LogicalVolume, path string) error {
 	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] == path {
 		return nil
 	}
@@ -252,7 +253,7 @@ func (d *EarlierDriver) record(ctx context.Context, lv *topolvmv1.LogicalVolume,
 }
 
 // find returns the LogicalVolume with a volume ID from the API server, or nil if this node has none.
-func (d *EarlierDriver) find(ctx context.Context, volumeID string) (*topolvmv1.LogicalVolume, error) {
+func (d *Driver) find(ctx context.Context, volumeID string) (*topolvmv1.LogicalVolume, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := d.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)

@@ -1,4 +1,4 @@
-package csinode
+package legacydriver
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,10 +21,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
-// earlierBench is an EarlierDriver of node1 with the LogicalVolume pv, whose volume ID is id.
-type earlierBench struct {
+// id is the ID of the volume.
+const id = "8a6e"
+
+// bench is a Driver of node1 with the LogicalVolume pv, whose volume ID is id.
+type bench struct {
 	*testing.T
-	driver *EarlierDriver
+	driver *Driver
 	now    time.Time
 	// serving is whether the service runs. refused ends it with an error.
 	serving chan bool
@@ -34,12 +36,12 @@ type earlierBench struct {
 	fail error
 }
 
-func newEarlierBench(t *testing.T, annotations map[string]string) *earlierBench {
+func newBench(t *testing.T, annotations map[string]string) *bench {
 	t.Helper()
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Annotations: annotations},
 		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
-	b := &earlierBench{T: t, now: time.Unix(1000, 0), serving: make(chan bool, 10), refused: make(chan error)}
+	b := &bench{T: t, now: time.Unix(1000, 0), serving: make(chan bool, 10), refused: make(chan error)}
 	api := memory.Builder().WithObjects(lv).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
 			return errors.Join(b.fail, c.List(ctx, l, o...))
@@ -48,7 +50,7 @@ func newEarlierBench(t *testing.T, annotations map[string]string) *earlierBench 
 			o ...client.GetOption) error {
 			return errors.Join(b.fail, c.Get(ctx, k, l, o...))
 		}}).Build()
-	b.driver = NewEarlierDriver(EarlierOptions{Node: "node1", Client: api, Live: api,
+	b.driver = New(Options{Node: "node1", Client: api, Live: api,
 		OtherSocket: filepath.Join(t.TempDir(), "other.sock"), Serve: func(ctx context.Context) error {
 			b.serving <- true
 			select {
@@ -63,7 +65,7 @@ func newEarlierBench(t *testing.T, annotations map[string]string) *earlierBench 
 	return b
 }
 
-func (b *earlierBench) annotate(key, value string) {
+func (b *bench) annotate(key, value string) {
 	b.Helper()
 	lv := b.object()
 	if value == "" {
@@ -76,7 +78,7 @@ func (b *earlierBench) annotate(key, value string) {
 	}
 }
 
-func (b *earlierBench) object() *topolvmv1.LogicalVolume {
+func (b *bench) object() *topolvmv1.LogicalVolume {
 	b.Helper()
 	lv := &topolvmv1.LogicalVolume{}
 	if err := b.driver.Client.Get(b.Context(), client.ObjectKey{Name: "pv"}, lv); err != nil {
@@ -85,12 +87,12 @@ func (b *earlierBench) object() *topolvmv1.LogicalVolume {
 	return lv
 }
 
-func (b *earlierBench) staged() string {
+func (b *bench) staged() string {
 	return b.object().Annotations[v1alpha1.EarlierStagedAnnotation]
 }
 
 // wantServing checks after a pass whether the service runs.
-func (b *earlierBench) wantServing(when string, want bool) {
+func (b *bench) wantServing(when string, want bool) {
 	b.Helper()
 	before := b.driver.cancel != nil
 	b.driver.check(b.Context())
@@ -101,8 +103,8 @@ func (b *earlierBench) wantServing(when string, want bool) {
 
 var served = map[string]string{v1alpha1.EarlierDriverAnnotation: v1alpha1.EarlierDriverName}
 
-func TestTheEarlierDriverIsServedWhileAVolumeNeedsIt(t *testing.T) {
-	b := newEarlierBench(t, nil)
+func TestTheDriverIsServedWhileAVolumeNeedsIt(t *testing.T) {
+	b := newBench(t, nil)
 	b.wantServing("without volumes", false)
 	b.annotate(v1alpha1.EarlierDriverAnnotation, v1alpha1.EarlierDriverName)
 	b.wantServing("with a volume", true)
@@ -119,15 +121,15 @@ func TestTheEarlierDriverIsServedWhileAVolumeNeedsIt(t *testing.T) {
 	b.wantServing("without volumes, again", false)
 }
 
-func TestVolumesOfOtherNodesDoNotNeedTheEarlierDriver(t *testing.T) {
-	b := newEarlierBench(t, served)
+func TestVolumesOfOtherNodesDoNotNeedTheDriver(t *testing.T) {
+	b := newBench(t, served)
 	b.driver.Node = "node2"
 	b.wantServing("another node", false)
 }
 
-// TestTheEarlierDriverIsNotServedBesideTopoLVM: a socket that nobody serves does not count.
-func TestTheEarlierDriverIsNotServedBesideTopoLVM(t *testing.T) {
-	b := newEarlierBench(t, served)
+// TestTheDriverIsNotServedBesideTopoLVM: a socket that nobody serves does not count.
+func TestTheDriverIsNotServedBesideTopoLVM(t *testing.T) {
+	b := newBench(t, served)
 	other, err := net.Listen("unix", b.driver.OtherSocket)
 	if err != nil {
 		t.Fatal(err)
@@ -153,8 +155,8 @@ func TestTheEarlierDriverIsNotServedBesideTopoLVM(t *testing.T) {
 	b.wantServing("when it is not known whether TopoLVM answers", false)
 }
 
-func TestARefusedEarlierDriverIsServedAgainLater(t *testing.T) {
-	b := newEarlierBench(t, served)
+func TestARefusedDriverIsServedAgainLater(t *testing.T) {
+	b := newBench(t, served)
 	b.wantServing("first", true)
 	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		b.refused <- errors.New("the kubelet refused it")
@@ -166,8 +168,8 @@ func TestARefusedEarlierDriverIsServedAgainLater(t *testing.T) {
 	}
 }
 
-func TestTheEarlierDriverEndsWithItsContext(t *testing.T) {
-	b := newEarlierBench(t, served)
+func TestTheDriverEndsWithItsContext(t *testing.T) {
+	b := newBench(t, served)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.driver.Start(ctx) }()
@@ -181,7 +183,7 @@ func TestTheEarlierDriverEndsWithItsContext(t *testing.T) {
 }
 
 func TestAStagedVolumeIsRecorded(t *testing.T) {
-	b := newEarlierBench(t, served)
+	b := newBench(t, served)
 	staging := filepath.Join(t.TempDir(), "globalmount")
 	for range 2 {
 		if err := b.driver.BeforeStaging(t.Context(), id, staging); err != nil || b.staged() != staging {
@@ -208,7 +210,7 @@ func TestAStagedVolumeIsRecorded(t *testing.T) {
 
 // TestARecordWithoutStagingDirectoryIsRemoved: the kubelet does not unstage a volume if staging has failed.
 func TestARecordWithoutStagingDirectoryIsRemoved(t *testing.T) {
-	b := newEarlierBench(t, served)
+	b := newBench(t, served)
 	b.annotate(v1alpha1.EarlierStagedAnnotation, filepath.Join(t.TempDir(), "gone"))
 	b.driver.check(t.Context())
 	if b.staged() != "" {
@@ -218,21 +220,21 @@ func TestARecordWithoutStagingDirectoryIsRemoved(t *testing.T) {
 }
 
 func TestStagingIsRefused(t *testing.T) {
-	annotate := func(key, value string) func(*earlierBench) {
-		return func(b *earlierBench) { b.annotate(key, value) }
+	annotate := func(key, value string) func(*bench) {
+		return func(b *bench) { b.annotate(key, value) }
 	}
 	for name, test := range map[string]struct {
 		volume string
-		do     func(*earlierBench)
+		do     func(*bench)
 		code   codes.Code
 	}{
-		"unknown volume":     {"other", func(*earlierBench) {}, codes.NotFound},
+		"unknown volume":     {"other", func(*bench) {}, codes.NotFound},
 		"migrated volume":    {id, annotate(v1alpha1.EarlierDriverAnnotation, ""), codes.NotFound},
 		"a migration begins": {id, annotate(v1alpha1.MovedVolumeAnnotation, "{}"), codes.Unavailable},
-		"the read failed":    {id, func(b *earlierBench) { b.fail = errors.New("no answer") }, codes.Unavailable},
+		"the read failed":    {id, func(b *bench) { b.fail = errors.New("no answer") }, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newEarlierBench(t, served)
+			b := newBench(t, served)
 			test.do(b)
 			staging := filepath.Join(t.TempDir(), "globalmount")
 			err := b.driver.BeforeStaging(t.Context(), test.volume, staging)
@@ -245,68 +247,4 @@ func TestStagingIsRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// recorder refuses with an error, and notes what it is told.
-type recorder struct {
-	err error
-	did []string
-}
-
-func (r *recorder) BeforeStaging(_ context.Context, volume, path string) error {
-	r.did = append(r.did, "stage "+volume+" "+filepath.Base(path))
-	return r.err
-}
-
-func (r *recorder) Unstaged(_ context.Context, volume, path string) error {
-	r.did = append(r.did, "unstage "+volume+" "+filepath.Base(path))
-	return r.err
-}
-
-// TestTheRecorderKnowsWhatIsStaged: also if a volume is staged because it is published.
-func TestTheRecorderKnowsWhatIsStaged(t *testing.T) {
-	b := newBench(t)
-	r := &recorder{err: status.Error(codes.Unavailable, "it is being migrated")}
-	b.server.Staging = r
-	b.host.found = content{kind: "xfs", fileSystem: true}
-	mode := csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
-	stage := &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
-		VolumeCapability: capability("xfs", mode)}
-	if _, err := b.server.NodeStageVolume(t.Context(), stage); status.Code(err) != codes.Unavailable {
-		t.Errorf("got %v", err)
-	}
-	publish := &csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, TargetPath: b.target,
-		VolumeCapability: capability("xfs", mode)}
-	if _, err := b.server.NodePublishVolume(t.Context(), publish); status.Code(err) != codes.Unavailable {
-		t.Errorf("got %v", err)
-	}
-	if len(b.host.mounts) > 0 {
-		t.Errorf("mounted: %v", b.host.mounts)
-	}
-	r.err = nil
-	_, err := b.server.NodePublishVolume(t.Context(), publish)
-	if err != nil {
-		t.Error(err)
-	}
-	if _, err = b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
-		StagingTargetPath: b.staging}); err != nil {
-		t.Error(err)
-	}
-	want := "stage 8a6e staging, stage 8a6e staging, stage 8a6e staging, unstage 8a6e staging"
-	if got := strings.Join(r.did, ", "); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// TestAStagedVolumeOfTheEarlierDriverIsExpanded: while a Pod uses it, and whatever the recorder says of new Pods.
-func TestAStagedVolumeOfTheEarlierDriverIsExpanded(t *testing.T) {
-	b := newBench(t)
-	r := &recorder{}
-	b.server.Staging, b.server.NodeID = r, "node1"+v1alpha1.EarlierNodeIDSuffix
-	b.wantCode(b.stage("ext4", writer), codes.OK)
-	r.err = status.Error(codes.Unavailable, "it is being migrated")
-	b.host.did = nil
-	_, err := b.server.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.staging})
-	b.wantCode(err, codes.OK)
-	b.wantDid("grow true")
 }

@@ -1,7 +1,6 @@
-package csinode
+package mountedfs
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
@@ -37,16 +34,16 @@ func mountsOf(perMount, kind, super string) string {
 // newFileSystems returns FileSystems with a mount table. Calls return an error.
 func newFileSystems(t *testing.T, table string, answer error) *FileSystems {
 	t.Helper()
-	f := NewFileSystems("node1")
+	f := New("node1")
 	dir := t.TempDir()
-	f.mountInfo = filepath.Join(dir, "mountinfo")
-	f.sysfs = dir
-	writeFile(t, f.mountInfo, table)
-	f.usage = func(string) ([]volumeUsage, error) {
+	f.MountInfo = filepath.Join(dir, "mountinfo")
+	f.Sysfs = dir
+	writeFile(t, f.MountInfo, table)
+	f.Usage = func(string) ([]Usage, error) {
 		if answer != nil {
 			return nil, answer
 		}
-		return []volumeUsage{{Total: 1}}, nil
+		return []Usage{{Total: 1}}, nil
 	}
 	return f
 }
@@ -64,15 +61,15 @@ func writeFile(t *testing.T, path, content string) {
 // record writes an ext4 error count, as the kernel does.
 func (f *FileSystems) record(t *testing.T, count string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(f.sysfs, "dev/block"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(f.Sysfs, "dev/block"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../../devices/virtual/block/dm-7", filepath.Join(f.sysfs, "dev/block/254:7")); err != nil {
+	if err := os.Symlink("../../devices/virtual/block/dm-7", filepath.Join(f.Sysfs, "dev/block/254:7")); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{"errors_count": count, "last_error_time": "1767225600",
 		"last_error_func": "ext4_lookup"} {
-		writeFile(t, filepath.Join(f.sysfs, "fs/ext4/dm-7", name), content+"\n")
+		writeFile(t, filepath.Join(f.Sysfs, "fs/ext4/dm-7", name), content+"\n")
 	}
 }
 
@@ -81,7 +78,7 @@ func (f *FileSystems) record(t *testing.T, count string) {
 func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
 	const table = "120 30 253:1 / /staging rw,noatime shared:60 - xfs /dev/mapper/lvms-crypt-8a6e rw\n"
 	f := newFileSystems(t, others+table, unix.EIO)
-	below := filepath.Join(f.sysfs, "dev/block/253:1/slaves/dm-7/dev")
+	below := filepath.Join(f.Sysfs, "dev/block/253:1/slaves/dm-7/dev")
 	find := func() (map[string]string, error) {
 		return f.Problems(t.Context(), map[string]service.Volume{"254:7": orders})
 	}
@@ -92,13 +89,13 @@ func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
 	if got, err := find(); err != nil || !strings.Contains(got["254:7"], "is not accessible") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	f.usage = func(string) ([]volumeUsage, error) { return []volumeUsage{{Used: 4}}, nil }
+	f.Usage = func(string) ([]Usage, error) { return []Usage{{Used: 4}}, nil }
 	if used, err := f.Used(t.Context(), []string{"254:7"}); err != nil || used["254:7"] != 4 {
 		t.Errorf("got %v, %v", used, err)
 	}
-	writeFile(t, filepath.Join(f.sysfs, "dev/block/254:7/size"), "8\n")
+	writeFile(t, filepath.Join(f.Sysfs, "dev/block/254:7/size"), "8\n")
 	var trimmed []string
-	f.trimRange = func(path, device string, _, _ uint64) (uint64, error) {
+	f.TrimRange = func(path, device string, _, _ uint64) (uint64, error) {
 		trimmed = append(trimmed, path+" "+device)
 		return 5, nil
 	}
@@ -113,7 +110,7 @@ func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
 	if _, err := f.TrimStaged(t.Context(), "254:7", "/unmounted"); err == nil {
 		t.Error("a path that is not mounted was trimmed")
 	}
-	writeFile(t, filepath.Join(f.sysfs, "dev/block/253:1/slaves/dm-8/dev"), "254:8\n")
+	writeFile(t, filepath.Join(f.Sysfs, "dev/block/253:1/slaves/dm-8/dev"), "254:8\n")
 	if got, err := find(); err == nil {
 		t.Errorf("on two devices: got %v", got)
 	}
@@ -218,12 +215,12 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 		f := newFileSystems(t, table, nil)
 		calls := atomic.Int32{}
 		release := make(chan struct{})
-		f.usage = func(path string) ([]volumeUsage, error) {
+		f.Usage = func(path string) ([]Usage, error) {
 			if path != "/other" {
 				calls.Add(1)
 				<-release
 			}
-			return []volumeUsage{{Total: 1}}, nil
+			return []Usage{{Total: 1}}, nil
 		}
 		begun := time.Now()
 		for range 3 {
@@ -247,24 +244,4 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 			t.Errorf("it answers again: got %v, %v", list, err)
 		}
 	})
-}
-
-// TestStatsOfABrokenFileSystem calls NodeGetVolumeStats. If it returned an error, the kubelet would keep the old
-// values.
-func TestStatsOfABrokenFileSystem(t *testing.T) {
-	b := newBench(t)
-	b.server.FileSystems = newFileSystems(t, mountsOf("rw", "xfs", "rw"), unix.EIO)
-	b.volumes.wrong = "thin pool vg1/pool is full"
-	got, err := b.server.NodeGetVolumeStats(context.Background(),
-		&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: "/target"})
-	b.wantCode(err, codes.OK)
-	for _, word := range []string{"xfs", id, "/dev/mapper/vg1-8a6e", "node1", "input/output error", "delete the Pods",
-		b.volumes.wrong} {
-		if !got.VolumeCondition.Abnormal || !strings.Contains(got.VolumeCondition.Message, word) {
-			t.Errorf("got %+v, want %q", got.VolumeCondition, word)
-		}
-	}
-	if len(got.Usage) != 0 {
-		t.Errorf("got the use %v", got.Usage)
-	}
 }

@@ -1,4 +1,5 @@
-package csinode
+// Package limits limits the I/O of Pods to their volumes.
+package limits
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -22,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
 // PodLimiter limits the I/O of Pods to a device. *cgroup.Pods implements it.
@@ -31,6 +35,22 @@ type PodLimiter interface {
 	// Limit limits the I/O of Pods to a device, "MAJOR:MINOR". It returns the UIDs of Pods that have no cgroup. After
 	// an error, the Pods have the earlier limits.
 	Limit(uids []string, device string, limits v1alpha1.IOLimits) (missing []string, err error)
+}
+
+// Mounts reads the mount table of the node. mounter.Mounter implements it.
+type Mounts interface {
+	MountPoints(number mounter.Number) ([]string, error)
+}
+
+// Limiter limits the I/O of the Pods of a node.
+type Limiter struct {
+	// Node is the name of this node.
+	Node    string
+	Volumes *volume.Finder
+	Mounts  Mounts
+	Pods    PodLimiter
+	// mu is locked while limits are read and applied.
+	mu sync.Mutex
 }
 
 // uid matches the UID of a Pod.
@@ -49,30 +69,30 @@ func podAt(path string) string {
 }
 
 // limitsOf returns the limits for the text in an annotation, if this node can apply them.
-func (s *NodeServer) limitsOf(text string) (v1alpha1.IOLimits, error) {
+func (l *Limiter) limitsOf(text string) (v1alpha1.IOLimits, error) {
 	limits, err := v1alpha1.ParseIOLimits(text)
 	if err == nil && limits != (v1alpha1.IOLimits{}) {
-		err = s.SupportsLimits()
+		err = l.Supported()
 	}
 	return limits, err
 }
 
-// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
-func (s *NodeServer) SupportsLimits() error {
-	if err := s.Pods.Supported(); err != nil {
-		return fmt.Errorf("node %s cannot limit the I/O of Pods: %w", s.Node, err)
+// Supported returns why this node cannot limit the I/O of Pods, or nil if it can.
+func (l *Limiter) Supported() error {
+	if err := l.Pods.Supported(); err != nil {
+		return fmt.Errorf("node %s cannot limit the I/O of Pods: %w", l.Node, err)
 	}
 	return nil
 }
 
-// limitPod limits the I/O of a Pod to a volume, and returns the limits. It is called before and after the volume is
+// Publish limits the I/O of a Pod to a volume, and returns the limits. It is called before and after the volume is
 // published; earlier are the limits of the first call. The containers of the Pod start later, so they never have more.
 // The kubelet repeats the call if it fails. The cache is sufficient: a change that comes before the second call is
 // applied by it, and the reconciler finds the Pod for a later one.
-func (s *NodeServer) limitPod(ctx context.Context, v volume, target, earlier string) (string, error) {
-	s.limiting.Lock()
-	defer s.limiting.Unlock()
-	object, err := s.objectOf(ctx, v.id)
+func (l *Limiter) Publish(ctx context.Context, v volume.Volume, target, earlier string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	object, err := l.Volumes.Object(ctx, v.ID)
 	if err != nil {
 		return "", err
 	}
@@ -80,14 +100,14 @@ func (s *NodeServer) limitPod(ctx context.Context, v volume, target, earlier str
 	if text == "" && earlier == "" {
 		return "", nil
 	}
-	return text, s.applyToPod(v, target, text)
+	return text, l.applyToPod(v, target, text)
 }
 
-func (s *NodeServer) applyToPod(v volume, target, text string) error {
-	limits, err := s.limitsOf(text)
+func (l *Limiter) applyToPod(v volume.Volume, target, text string) error {
+	limits, err := l.limitsOf(text)
 	if err != nil {
 		return status.Errorf(codes.FailedPrecondition, "volume %s has the I/O limits %s of a VolumeAttributesClass: %v",
-			v.id, text, err)
+			v.ID, text, err)
 	}
 	pod := podAt(target)
 	if pod == "" && limits == (v1alpha1.IOLimits{}) {
@@ -95,32 +115,32 @@ func (s *NodeServer) applyToPod(v volume, target, text string) error {
 	}
 	if pod == "" {
 		return status.Errorf(codes.FailedPrecondition, "volume %s has I/O limits, but the target path %s on node %s "+
-			"does not name the Pod to limit", v.id, target, s.Node)
+			"does not name the Pod to limit", v.ID, target, l.Node)
 	}
-	missing, err := s.Pods.Limit([]string{pod}, numberOf(v).String(), limits)
+	missing, err := l.Pods.Limit([]string{pod}, v.Number().String(), limits)
 	if err != nil {
-		return status.Errorf(codes.Internal, "volume %s on node %s: %v", v.id, s.Node, err)
+		return status.Errorf(codes.Internal, "volume %s on node %s: %v", v.ID, l.Node, err)
 	}
 	if len(missing) > 0 && limits != (v1alpha1.IOLimits{}) {
 		return status.Errorf(codes.Unavailable, "volume %s has I/O limits, and the kubelet of node %s has not created "+
-			"the cgroup of Pod %s yet", v.id, s.Node, pod)
+			"the cgroup of Pod %s yet", v.ID, l.Node, pod)
 	}
 	return nil
 }
 
-// unlimitPod removes the limits of a Pod that no longer has a volume, because another volume can get its device number.
+// Unpublish removes the limits of a Pod that no longer has a volume, because another volume can get its device number.
 // Mostly the Pod ends, and its cgroup with it: a failure is only logged.
-func (s *NodeServer) unlimitPod(ctx context.Context, id, target string) {
-	object, err := s.objectOf(ctx, id)
+func (l *Limiter) Unpublish(ctx context.Context, id, target string) {
+	object, err := l.Volumes.Object(ctx, id)
 	pod := podAt(target)
 	if err != nil || pod == "" || object.Annotations[v1alpha1.IOLimitsAnnotation] == "" {
 		return
 	}
-	v, err := s.find(ctx, id)
-	if err == nil && isActive(v.lv) {
-		s.limiting.Lock()
-		defer s.limiting.Unlock()
-		_, err = s.Pods.Limit([]string{pod}, numberOf(v).String(), v1alpha1.IOLimits{})
+	v, err := l.Volumes.Find(ctx, id)
+	if err == nil && v.IsActive() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		_, err = l.Pods.Limit([]string{pod}, v.Number().String(), v1alpha1.IOLimits{})
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("cannot remove the I/O limits of a Pod", "volume", id, "cause", err.Error())
@@ -128,45 +148,45 @@ func (s *NodeServer) unlimitPod(ctx context.Context, id, target string) {
 }
 
 const (
-	// limitWorkers is the number of volumes whose limits are changed at the same time.
-	limitWorkers = 4
-	// limitRetry is the delay before limits that could not be applied are tried again.
-	limitRetry = time.Minute
-	// limitConflict is the delay after a write to an object that has changed.
-	limitConflict = 100 * time.Millisecond
-	// maxLimitError is the maximum length of an error in an annotation.
-	maxLimitError = 1024
+	// workers is the number of volumes whose limits are changed at the same time.
+	workers = 4
+	// Retry is the delay before limits that could not be applied are tried again.
+	Retry = time.Minute
+	// conflictDelay is the delay after a write to an object that has changed.
+	conflictDelay = 100 * time.Millisecond
+	// maxError is the maximum length of an error in an annotation.
+	maxError = 1024
 )
 
-// LimitReconciler applies the requested limits of a volume to the Pods that use it, and writes to the LogicalVolume
+// Reconciler applies the requested limits of a volume to the Pods that use it, and writes to the LogicalVolume
 // which limits are in force. Limits remain in the kernel while no agent runs; the next agent applies them again.
-type LimitReconciler struct {
-	node   *NodeServer
-	client client.Client
+type Reconciler struct {
+	limiter *Limiter
+	client  client.Client
 }
 
-// NewLimitReconciler returns a LimitReconciler for the volumes of a node service.
-func NewLimitReconciler(node *NodeServer, c client.Client) *LimitReconciler {
-	return &LimitReconciler{node: node, client: c}
+// NewReconciler returns a Reconciler with the limits of a node.
+func NewReconciler(limiter *Limiter, c client.Client) *Reconciler {
+	return &Reconciler{limiter: limiter, client: c}
 }
 
 // SetupWithManager adds the reconciler to a manager.
-func (r *LimitReconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("iolimits").
 		For(&topolvmv1.LogicalVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.ours))).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: limitWorkers,
+			MaxConcurrentReconciles: workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				limitConflict, limitRetry),
+				conflictDelay, Retry),
 		}).
 		Complete(r)
 }
 
 // ours reports whether a LogicalVolume is on this node and has, or had, limits.
-func (r *LimitReconciler) ours(object client.Object) bool {
+func (r *Reconciler) ours(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
-	if !ok || lv.Spec.NodeName != r.node.Node || lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+	if !ok || lv.Spec.NodeName != r.limiter.Node || lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
 		return false
 	}
 	return slices.ContainsFunc([]string{v1alpha1.IOLimitsAnnotation, v1alpha1.IOLimitsInForceAnnotation,
@@ -176,13 +196,13 @@ func (r *LimitReconciler) ours(object client.Object) bool {
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list;watch;patch
 
 // Reconcile applies the limits of one volume.
-func (r *LimitReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	lv := &topolvmv1.LogicalVolume{}
 	if err := r.client.Get(ctx, req.NamespacedName, lv); err != nil || !r.ours(lv) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	id := lv.Status.VolumeID
-	v, err := r.node.find(ctx, id)
+	v, err := r.limiter.Volumes.Find(ctx, id)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("limits of volume %s: %w", id, err)
 	}
@@ -192,12 +212,12 @@ func (r *LimitReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	if err := r.write(ctx, lv.DeepCopy(), refusal); err != nil {
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: limitConflict}, nil
+			return ctrl.Result{RequeueAfter: conflictDelay}, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if refusal != nil {
-		return ctrl.Result{RequeueAfter: limitRetry}, nil
+		return ctrl.Result{RequeueAfter: Retry}, nil
 	}
 	return ctrl.Result{}, nil
 }
@@ -205,28 +225,28 @@ func (r *LimitReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // apply reads the object again and applies its limits: a Pod may have got the volume with later limits than those that
 // were read before the lock. It returns false if the object no longer needs it. The refusal is why the limits could not
 // be applied.
-func (r *LimitReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume) (current bool,
+func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume.Volume) (current bool,
 	refusal, err error) {
-	r.node.limiting.Lock()
-	defer r.node.limiting.Unlock()
+	r.limiter.mu.Lock()
+	defer r.limiter.mu.Unlock()
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(lv), lv); err != nil {
 		return false, nil, err
 	}
-	if !r.ours(lv) || lv.Status.VolumeID != v.id {
+	if !r.ours(lv) || lv.Status.VolumeID != v.ID {
 		return false, nil, nil
 	}
-	return true, r.node.limitPods(v, lv.Annotations[v1alpha1.IOLimitsAnnotation]), nil
+	return true, r.limiter.limitPods(v, lv.Annotations[v1alpha1.IOLimitsAnnotation]), nil
 }
 
 // limitPods limits the I/O of all Pods that have a volume. A Pod without a cgroup has ended.
-func (s *NodeServer) limitPods(v volume, text string) error {
-	limits, err := s.limitsOf(text)
-	if err != nil || !isActive(v.lv) {
+func (l *Limiter) limitPods(v volume.Volume, text string) error {
+	limits, err := l.limitsOf(text)
+	if err != nil || !v.IsActive() {
 		return err
 	}
-	points, err := s.disks.mountPoints(numberOf(v))
+	points, err := l.Mounts.MountPoints(v.Number())
 	if err != nil {
-		return fmt.Errorf("the mounts of volume %s on node %s cannot be read: %w", v.id, s.Node, err)
+		return fmt.Errorf("the mounts of volume %s on node %s cannot be read: %w", v.ID, l.Node, err)
 	}
 	var pods []string
 	for _, point := range points {
@@ -235,13 +255,13 @@ func (s *NodeServer) limitPods(v volume, text string) error {
 		}
 	}
 	slices.Sort(pods)
-	_, err = s.Pods.Limit(slices.Compact(pods), numberOf(v).String(), limits)
+	_, err = l.Pods.Limit(slices.Compact(pods), v.Number().String(), limits)
 	return err
 }
 
 // write writes which limits are in force, or why the requested ones are not. It returns a conflict if the object has
 // changed since it was read.
-func (r *LimitReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, refusal error) error {
+func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, refusal error) error {
 	before := lv.DeepCopy()
 	desired := lv.Annotations[v1alpha1.IOLimitsAnnotation]
 	inForce := lv.Annotations[v1alpha1.IOLimitsInForceAnnotation]
@@ -256,7 +276,7 @@ func (r *LimitReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume
 		set(v1alpha1.IOLimitsErrorAnnotation, "")
 	} else {
 		text := v1alpha1.IOLimitsError(desired, refusal.Error())
-		set(v1alpha1.IOLimitsErrorAnnotation, text[:min(len(text), maxLimitError)])
+		set(v1alpha1.IOLimitsErrorAnnotation, text[:min(len(text), maxError)])
 		if inForce == desired {
 			set(v1alpha1.IOLimitsInForceAnnotation, "")
 		}

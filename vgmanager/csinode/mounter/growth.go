@@ -1,4 +1,4 @@
-package csinode
+package mounter
 
 import (
 	"context"
@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (d nodeDisks) grow(ctx context.Context, device, path string, always bool) error {
+// Grow expands a mounted file system to the size of its device. Unless always is true, it does nothing if the file
+// system is known to have this size, or cannot be expanded. It does not end with its context.
+func (m Mounter) Grow(ctx context.Context, device, path string, always bool) error {
 	var fs unix.Statfs_t
-	if err := retry(func() error { return unix.Statfs(path, &fs) }); err != nil {
+	if err := Retry(func() error { return unix.Statfs(path, &fs) }); err != nil {
 		return fmt.Errorf("read the type of the file system at %s: %w", path, err)
 	}
 	magic := int64(fs.Type) //nolint:unconvert // Its type depends on the architecture.
@@ -25,19 +27,19 @@ func (d nodeDisks) grow(ctx context.Context, device, path string, always bool) e
 			return nil
 		}
 	}
-	return d.growWith(ctx, magic, device, path, always)
+	return m.growWith(ctx, magic, device, path, always)
 }
 
 // growWith expands a file system with the type of statfs(2). It leaves the check whether the file system has the size
 // of its device to resize2fs and xfs_growfs.
-func (d nodeDisks) growWith(ctx context.Context, magic int64, device, path string, always bool) error {
+func (m Mounter) growWith(ctx context.Context, magic int64, device, path string, always bool) error {
 	ctx = context.WithoutCancel(ctx)
 	var err error
 	switch {
 	case magic == unix.EXT4_SUPER_MAGIC: // also that of ext2 and ext3
-		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"resize2fs", device)
+		_, _, err = m.run(ctx, growTimeout, exits(0), sbin+"resize2fs", device)
 	case magic == unix.XFS_SUPER_MAGIC:
-		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"xfs_growfs", "-d", path)
+		_, _, err = m.run(ctx, growTimeout, exits(0), sbin+"xfs_growfs", "-d", path)
 	case always:
 		err = fmt.Errorf("the file system on %s (type %#x) cannot be expanded: only ext4 and xfs are supported", device,
 			magic)
@@ -99,4 +101,18 @@ func sizeInSuperblock(magic int64, block []byte) uint64 {
 		return 0
 	}
 	return low
+}
+
+// isReadOnly reports whether a device refuses writes.
+func isReadOnly(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	value, err := unix.IoctlGetUint32(int(f.Fd()), unix.BLKROGET)
+	if err != nil {
+		return false, fmt.Errorf("BLKROGET of %s: %w", path, err)
+	}
+	return value != 0, nil
 }

@@ -1,4 +1,4 @@
-package csinode
+package mountedfs
 
 import (
 	"context"
@@ -24,9 +24,9 @@ const subpath = "119 30 254:7 /config.yaml /file rw shared:59 - ext4 /dev/mapper
 func trimmable(t *testing.T, size uint64, do func(path string, start uint64) error) *FileSystems {
 	t.Helper()
 	f := newFileSystems(t, subpath+mountsOf("rw", "ext4", "rw")+mountLine("/", "/staged", "rw", "rw"), nil)
-	f.usage = func(string) ([]volumeUsage, error) { return []volumeUsage{{Total: 10, Used: 4}}, nil }
-	writeFile(t, filepath.Join(f.sysfs, "dev/block/254:7/size"), fmt.Sprintf("%d\n", size/512))
-	f.trimRange = func(path, device string, start, _ uint64) (uint64, error) {
+	f.Usage = func(string) ([]Usage, error) { return []Usage{{Total: 10, Used: 4}}, nil }
+	writeFile(t, filepath.Join(f.Sysfs, "dev/block/254:7/size"), fmt.Sprintf("%d\n", size/512))
+	f.TrimRange = func(path, device string, start, _ uint64) (uint64, error) {
 		if device != "254:7" {
 			t.Errorf("trimmed device %s", device)
 		}
@@ -41,13 +41,13 @@ func TestUsedBytes(t *testing.T) {
 		err  error
 		want int64
 	}{{nil, 4}, {unix.EIO, 0}} {
-		f.usage = func(string) ([]volumeUsage, error) { return []volumeUsage{{Total: 10, Used: 4}}, test.err }
+		f.Usage = func(string) ([]Usage, error) { return []Usage{{Total: 10, Used: 4}}, test.err }
 		used, err := f.Used(t.Context(), []string{"254:7", "254:8"})
 		if got, is := used["254:7"]; err != nil || len(used) != 1 || !is || got != test.want {
 			t.Errorf("%v: got %v, %v", test.err, used, err)
 		}
 	}
-	f.mountInfo = "/nonexistent"
+	f.MountInfo = "/nonexistent"
 	if used, err := f.Used(t.Context(), []string{"254:7"}); err == nil || !strings.Contains(err.Error(), "node1") {
 		t.Errorf("without the mounts: got %v, %v", used, err)
 	}
@@ -95,7 +95,7 @@ func TestTrimErrors(t *testing.T) {
 	if err := f.Trim(t.Context(), "254:8"); err == nil || !strings.Contains(err.Error(), "no longer mounted") {
 		t.Errorf("not mounted: got %v", err)
 	}
-	f.usage = func(string) ([]volumeUsage, error) { return nil, unix.EIO }
+	f.Usage = func(string) ([]Usage, error) { return nil, unix.EIO }
 	if err := f.Trim(t.Context(), "254:7"); !errors.Is(err, unix.EIO) || !strings.Contains(err.Error(), "not accessible") {
 		t.Errorf("an inaccessible file system: got %v", err)
 	}
