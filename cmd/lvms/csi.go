@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/clone"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/notice"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
@@ -30,7 +31,7 @@ func newIdentity() csi.IdentityServer {
 // next to them.
 func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 	snapshots csi.SnapshotMetadataServer) (closeSidecars func(), err error) {
-	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+	controller := lvmsdriver.NewControllerServer(objects.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: o.volumes.Name,
 	})
 	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -91,7 +91,7 @@ func (c *Controller) begin(ctx context.Context, s *state, moves *v1alpha1.Volume
 	if err := c.active.List(ctx, volumes); err != nil {
 		return start{}, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
 	}
-	requested := driver.Pending(volumes.Items, class)
+	requested := supply.Pending(volumes.Items, class)
 	addMoves(requested, volumes.Items, others(s.move, moves.Items), class)
 	candidates, err := c.candidates(ctx, s, class, nodes.Items, requested)
 	if err != nil {
@@ -210,7 +210,7 @@ func copyOf(move *v1alpha1.VolumeMove, source, target string) fence.Copy {
 
 // candidate is a node to which the volume could be moved.
 type candidate struct {
-	driver.Candidate
+	supply.Candidate
 	// neighbor describes a volume of the spread group on the node, or is "".
 	neighbor string
 	// pool is the thin pool of the device class on the node. It is nil if the class is thick, or the state of the pool
@@ -224,8 +224,8 @@ type candidate struct {
 
 // candidates returns all nodes, with their free capacity, and why the volume cannot be moved to or from them.
 func (c *Controller) candidates(ctx context.Context, s *state, class string, nodes []corev1.Node,
-	requested driver.Requests) ([]candidate, error) {
-	registered, err := driver.RegisteredNodes(ctx, c.client)
+	requested supply.Requests) ([]candidate, error) {
+	registered, err := supply.RegisteredNodes(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string, nod
 		return nil, err
 	}
 	var all []candidate
-	for i, each := range driver.Candidates(nodes, registered, requested, class) {
+	for i, each := range supply.Candidates(nodes, registered, requested, class) {
 		// A cordoned node can be left, but not entered.
 		if each.Node == s.volume.Spec.NodeName && each.Problem == "is cordoned" {
 			each.Problem = ""
@@ -281,7 +281,7 @@ func others(move *v1alpha1.VolumeMove, moves []v1alpha1.VolumeMove) []v1alpha1.V
 
 // addMoves adds the volumes of moves whose targets the cache does not have yet. The target of a thick volume is created
 // when no Pod uses the volume.
-func addMoves(requested driver.Requests, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
+func addMoves(requested supply.Requests, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
 	class string) {
 	known := map[string]bool{}
 	for i := range volumes {
@@ -323,7 +323,7 @@ func (c *Controller) neighborsOf(ctx context.Context, s *state) (map[string]stri
 	if !valid || spread.Scope != v1alpha1.SpreadNode {
 		return nil, nil
 	}
-	return driver.Neighbors(ctx, c.live, s.volume, spread)
+	return supply.Neighbors(ctx, c.live, s.volume, spread)
 }
 
 // recovered returns the nodes on which a recovery of a device class is running, with its LVMRecovery.

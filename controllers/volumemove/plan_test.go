@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
@@ -477,7 +477,7 @@ func TestMovesHaveTheirTurn(t *testing.T) {
 func TestTheTargetIsChosen(t *testing.T) {
 	const gi = int64(1) << 30
 	of := func(node string, room int64, problem, neighbor string) candidate {
-		return candidate{Candidate: driver.Candidate{Node: node, Room: room, Problem: problem}, neighbor: neighbor}
+		return candidate{Candidate: supply.Candidate{Node: node, Room: room, Problem: problem}, neighbor: neighbor}
 	}
 	// with returns a candidate whose thin pool has room for so much data.
 	with := func(c candidate, copyFree string) candidate {

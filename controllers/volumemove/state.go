@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -117,7 +117,7 @@ func (c *Controller) readAfterSwitch(ctx context.Context, s *state, nodes fence.
 		return nil
 	}
 	s.volumeNode = nodes.Get(s.volume.Spec.NodeName)
-	registered, err := driver.RegisteredNodes(ctx, c.client)
+	registered, err := supply.RegisteredNodes(ctx, c.client)
 	s.isUnregistered = !registered[s.volume.Spec.NodeName]
 	return err
 }

@@ -22,6 +22,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -94,7 +95,7 @@ func TestVolumesOfASpreadGroupAreFoundByTheirLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	agents := answering(t)
-	controller := driver.NewControllerServer(driver.ControllerOptions{Client: agents, Live: agents, Active: agents,
+	controller := driver.NewControllerServer(objects.Options{Client: agents, Live: agents, Active: agents,
 		NameOf: func(string) string { return "" }})
 	if err := controller.Watch(t.Context(), events); err != nil {
 		t.Fatal(err)

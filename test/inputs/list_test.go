@@ -96,7 +96,7 @@ var parameters = []input{
 		text:    "access mode, volume mode, read-only, sizes",
 		reaches: "options `ro` of mount; sizes in bytes",
 		check:   "CreateVolume and node: enumerations and numbers",
-		test:    "internal/csi/driver/controller_test.go TestSizes"},
+		test:    "internal/csi/volumespec/size_test.go TestSizes"},
 	{names: []string{"ReadIOPSParameter", "WriteIOPSParameter", "ReadBytesPerSecondParameter",
 		"WriteBytesPerSecondParameter", "IOLimitsAnnotation", "IOLimitsInForceAnnotation"},
 		text: "parameters of a VolumeAttributesClass, annotations `lvm.topolvm.io/io-limits`, " +

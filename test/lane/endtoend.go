@@ -33,6 +33,7 @@ var (
 var parts = []part{
 	{name: "volumes", label: "volumes", minutes: 8,
 		paths: []string{"vgmanager/csinode", "vgmanager/machine/cgroup", "internal/csi/driver",
+			"internal/csi/objects", "internal/csi/placement", "internal/csi/supply", "internal/csi/volumespec",
 			"internal/volume/service"}},
 	{
 		name:    "sharing",
@@ -127,7 +128,8 @@ var parts = []part{
 		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/gatherindex",
 			"internal/kube/paging"}},
 	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 17,
-		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/driver", "internal/volume/groupprotocol"}},
+		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/groupsnapshot",
+			"internal/volume/groupprotocol"}},
 	{name: "images", folder: "images", minutes: 3, needs: []string{"gather-image"},
 		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/metrics/memory"}},
 	{
@@ -197,7 +199,7 @@ var parts = []part{
 		name:    "replicas",
 		folder:  "replicas",
 		minutes: 9,
-		paths:   []string{"controllers/standby", "internal/csi/driver"},
+		paths:   []string{"controllers/standby", "internal/csi/driver", "internal/csi/objects"},
 	},
 	{name: "comeback/reinstalled", folder: "comeback", label: "reinstalled", minutes: 3, paths: comebackPaths},
 	{name: "comeback/devicesfile", folder: "comeback", label: "devicesfile", minutes: 3, paths: comebackPaths},
@@ -276,6 +278,7 @@ var fipsImages = []string{
 
 var tenantPaths = []string{
 	"internal/csi/driver",
+	"internal/csi/volumespec",
 	"internal/volume/service",
 	"internal/metrics/scrape",
 	"test/layers",

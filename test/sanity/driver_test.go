@@ -26,6 +26,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -170,7 +171,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.En
 
 // addControllerService adds the parts of the operator: see addCSI in cmd/lvms/csi.go.
 func addControllerService(manager ctrl.Manager, volumes *activecache.Volumes, socket string) error {
-	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+	service := lvmsdriver.NewControllerServer(objects.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,
 	})
 	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {

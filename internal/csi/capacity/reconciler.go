@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 )
 
 // driverLabel and managedByLabel are the labels by which external-provisioner identifies its objects. The reconciler
@@ -153,7 +153,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, csiNode); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read CSINode %s: %w", name, err)
 	}
-	if !driver.IsRegistered(csiNode) {
+	if !supply.IsRegistered(csiNode) {
 		return want, nil
 	}
 	classes := &storagev1.StorageClassList{}
@@ -168,16 +168,16 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	for i := range classes.Items {
 		class := &classes.Items[i]
 		device := class.Parameters[v1alpha1.DeviceClassParameter]
-		if !ours(class) || !driver.Offers(node, device) {
+		if !ours(class) || !supply.Offers(node, device) {
 			continue
 		}
 		if device == "" {
 			var err error
-			if device, err = driver.DefaultClass(ctx, r.client); err != nil {
+			if device, err = supply.DefaultClass(ctx, r.client); err != nil {
 				return nil, err
 			}
 		}
-		object := r.object(class.Name, name, driver.Pending(volumes.Items, device).Room(node, device))
+		object := r.object(class.Name, name, supply.Pending(volumes.Items, device).Room(node, device))
 		want[object.Name] = object
 	}
 	return want, nil
@@ -294,7 +294,7 @@ var offerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 var registrationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*storagev1.CSINode)
 	after, ok2 := e.ObjectNew.(*storagev1.CSINode)
-	return !ok || !ok2 || driver.IsRegistered(before) != driver.IsRegistered(after)
+	return !ok || !ok2 || supply.IsRegistered(before) != supply.IsRegistered(after)
 }}
 
 func offer(node client.Object) map[string]string {
@@ -311,5 +311,5 @@ func offer(node client.Object) map[string]string {
 var demandChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*topolvmv1.LogicalVolume)
 	after, ok2 := e.ObjectNew.(*topolvmv1.LogicalVolume)
-	return !ok || !ok2 || driver.IsPending(before) != driver.IsPending(after)
+	return !ok || !ok2 || supply.IsPending(before) != supply.IsPending(after)
 }}

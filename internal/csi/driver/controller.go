@@ -3,91 +3,55 @@
 package driver
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/csi/placement"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
-
-// ControllerOptions configure a ControllerServer.
-type ControllerOptions struct {
-	// Client reads Nodes and claims from a cache. Live reads from the API server.
-	Client client.Client
-	Live   client.Reader
-	// Active is the cache itself. It has only the LogicalVolumes that are not settled.
-	Active client.Reader
-	// NameOf returns the name of the LogicalVolume with a volume ID, or "" if it is unknown. The name may be wrong.
-	NameOf func(volumeID string) string
-}
 
 // ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"). It creates a
 // LogicalVolume for each request, and the node agent creates the logical volume. Calls for different volumes run in
 // parallel. A second call for the same volume returns Aborted, and the caller retries.
 type ControllerServer struct {
 	csi.UnimplementedControllerServer
-	ControllerOptions
-	waiters waiters
+	volumes *objects.Volumes
+	placer  *placement.Placer
 	locks   service.Locks
-	// placing is locked while a node is selected. placed has the LogicalVolumes, by name, for which a call has selected
-	// a node.
-	placing sync.Mutex
-	placed  sync.Map
-	// groups are the spread groups for which a call selects a node.
-	groups groupLocks
 }
 
 // NewControllerServer returns the controller service.
-func NewControllerServer(o ControllerOptions) *ControllerServer {
-	return &ControllerServer{ControllerOptions: o}
+func NewControllerServer(o objects.Options) *ControllerServer {
+	volumes := objects.New(o)
+	return &ControllerServer{volumes: volumes, placer: &placement.Placer{Volumes: volumes}}
 }
 
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
+// NewGroupServer returns the group controller service, which has the volumes and the locks of a controller service.
+func NewGroupServer(s *ControllerServer) *groupsnapshot.Server {
+	return groupsnapshot.New(s.volumes, &s.locks)
+}
 
 // Watch adds the event handler that wakes waiting calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
-	informer, err := c.GetInformer(ctx, &topolvmv1.LogicalVolume{})
-	if err != nil {
-		return fmt.Errorf("watch LogicalVolumes: %w", err)
-	}
-	_, err = informer.AddEventHandler(s.waiters.handler())
-	return err
+	return s.volumes.Watch(ctx, c)
 }
 
-// answerMargin is the time before the deadline of a call at which its wait ends, so that the caller receives the
-// reason.
-const answerMargin = 5 * time.Second
-
-// longestWait is the wait of a call without a deadline.
-const longestWait = time.Minute
-
-// withResponseMargin returns a context for waiting, which ends before the deadline of the call.
-func withResponseMargin(ctx context.Context) (context.Context, context.CancelFunc) {
-	end, limited := ctx.Deadline()
-	if !limited {
-		return context.WithTimeout(ctx, longestWait)
-	}
-	margin := min(answerMargin, time.Until(end)/4)
-	return context.WithDeadline(ctx, end.Add(-margin))
-}
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 
 // ControllerGetCapabilities returns the capabilities of this service.
 func (s *ControllerServer) ControllerGetCapabilities(context.Context,
@@ -123,8 +87,8 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 		return nil, err
 	}
 	defer s.locks.Leave(desired.Name)
-	defer s.placed.Delete(desired.Name)
-	claim, err := s.claimOf(ctx, request)
+	defer s.placer.Forget(desired.Name)
+	claim, err := s.placer.ClaimOf(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -134,16 +98,16 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 			return nil, err
 		}
 	}
-	invalid := setSpread(desired, claim)
-	lv, err := s.ensureVolume(ctx, desired, func(present *topolvmv1.LogicalVolume) error {
+	invalid := placement.SetSpread(desired, claim)
+	lv, err := s.volumes.Ensure(ctx, desired, func(present *topolvmv1.LogicalVolume) error {
 		if present == nil && invalid != nil {
 			return invalid
 		}
-		if err := s.place(ctx, desired, present, source, request, claim); err != nil {
+		if err := s.placer.Place(ctx, desired, present, source, request, claim); err != nil {
 			return err
 		}
-		if deleted && source.isElsewhere(desired) {
-			return source.claimDeleted(desired)
+		if deleted && source.IsElsewhere(desired) {
+			return claimDeleted(source, desired)
 		}
 		return s.prepareCopy(ctx, desired, source)
 	})
@@ -152,13 +116,14 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	}
 	s.dropPreparation(ctx, lv)
 	// The class of the claim may have changed since an earlier call created the volume.
-	if limits := requestedLimits(desired); limits != requestedLimits(lv) {
-		if err := s.limit(ctx, lv, limits); err != nil {
+	if requested := volumespec.LimitsRequested(desired); requested != volumespec.LimitsRequested(lv) {
+		if err := (limits{s.volumes}).request(ctx, lv, requested); err != nil {
 			return nil, err
 		}
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
-		VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), ContentSource: request.GetVolumeContentSource(),
+		VolumeId: lv.Status.VolumeID, CapacityBytes: volumespec.SizeOf(lv),
+		ContentSource: request.GetVolumeContentSource(),
 		VolumeContext: contextOf(request.GetParameters()), AccessibleTopology: []*csi.Topology{topologyOf(lv)},
 	}}, nil
 }
@@ -185,19 +150,10 @@ func topologyOf(lv *topolvmv1.LogicalVolume) *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: lv.Spec.NodeName}}
 }
 
-// sizeOfVolume returns the size of a volume in bytes. If an older version wrote no current size, it returns the size in
-// the spec.
-func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
-	if lv.Status.CurrentSize == nil {
-		return lv.Spec.Size.Value()
-	}
-	return lv.Status.CurrentSize.Value()
-}
-
 // desiredVolume returns the LogicalVolume for a request, without a node, and the source of a copy.
 func (s *ControllerServer) desiredVolume(ctx context.Context,
-	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, *copySource, error) {
-	desired, err := newVolumeOf(request)
+	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, *volumespec.Source, error) {
+	desired, err := volumespec.FromRequest(request)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,65 +162,24 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	if source == nil {
-		setFileSystem(desired, newFileSystem(request))
+		volumespec.SetFileSystem(desired, volumespec.NewFileSystem(request))
 		return desired, nil, s.nameClass(ctx, desired)
 	}
 	thick, err := s.isThick(ctx, source)
 	if err != nil {
 		return nil, nil, err
 	}
-	origin, err := setSource(desired, source, thick, request.GetParameters())
+	origin, err := volumespec.SetSource(desired, source, thick, request.GetParameters())
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := s.recallRequest(ctx, source); err != nil {
 		return nil, nil, err
 	}
-	if err := setFileSystemOfCopy(desired, source, request); err != nil {
+	if err := volumespec.SetFileSystemOfCopy(desired, source, request); err != nil {
 		return nil, nil, err
 	}
-	return desired, origin, setSizeOfCopy(desired, source, request.GetCapacityRange().GetLimitBytes())
-}
-
-// newVolumeOf returns the LogicalVolume for a request, without a source.
-func newVolumeOf(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
-	if request.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "name is required")
-	}
-	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
-		return nil, err
-	}
-	parameters := request.GetParameters()
-	encryption, err := service.EncryptionOf(parameters)
-	if err != nil {
-		return nil, err
-	}
-	size, err := requestedSize(request.GetCapacityRange(), request.GetVolumeCapabilities(), encryption.Method)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range request.GetVolumeCapabilities() {
-		kind := cmp.Or(c.GetMount().GetFsType(), service.DefaultFileSystem)
-		if _, err := service.MkfsOptions(kind, parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkSourcePlacement(parameters); err != nil {
-		return nil, err
-	}
-	limits, err := limitsOf(request.GetMutableParameters())
-	if err != nil {
-		return nil, err
-	}
-	desired := newDesiredVolume(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
-	if limits != v1alpha1.NoIOLimits {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
-	}
-	setEncryption(desired, encryption.Method)
-	setRequested(desired, request.GetCapacityRange().GetRequiredBytes())
-	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
-	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
-	return desired, nil
+	return desired, origin, volumespec.SetSizeOfCopy(desired, source, request.GetCapacityRange().GetLimitBytes())
 }
 
 // nameClass sets the default device class if the StorageClass names none. The LogicalVolume keeps it, so a change of
@@ -274,7 +189,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 	if desired.Spec.DeviceClass != "" {
 		return nil
 	}
-	present, err := s.live(ctx, desired.Name)
+	present, err := s.volumes.Read(ctx, desired.Name)
 	if err != nil {
 		return err
 	}
@@ -283,7 +198,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 		desired.Spec.DeviceClass = present.Spec.DeviceClass
 		return nil
 	}
-	class, err := DefaultClass(ctx, s.Client)
+	class, err := supply.DefaultClass(ctx, s.volumes.Client)
 	if err != nil {
 		return err
 	}
@@ -303,41 +218,17 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 // nodesHaveDefault reports whether a node offers a default device class.
 func (s *ControllerServer) nodesHaveDefault(ctx context.Context) (bool, error) {
 	nodes := &corev1.NodeList{}
-	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.volumes.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return false, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
 	}
-	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return Offers(&n, "") }), nil
-}
-
-// DefaultClass returns the default device class of the LVMCluster, or "" if there is none.
-func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
-	clusters := &v1alpha1.LVMClusterList{}
-	if err := reader.List(ctx, clusters); err != nil {
-		return "", status.Errorf(codes.Unavailable, "list LVMClusters: %v", err)
-	}
-	for i := range clusters.Items {
-		if class := clusters.Items[i].Spec.Storage.DefaultDeviceClass(); class != "" {
-			return class, nil
-		}
-	}
-	return "", nil
-}
-
-func newDesiredVolume(name string, size int64, claim string) *topolvmv1.LogicalVolume {
-	desired := &topolvmv1.LogicalVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, Size: *resource.NewQuantity(size, resource.BinarySI)},
-	}
-	if claim != "" {
-		desired.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
-	}
-	return desired
+	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return supply.Offers(&n, "") }), nil
 }
 
 // ClaimOf returns the claim of a volume by its ID. It knows only volumes that are not settled.
 func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string {
 	lv := &topolvmv1.LogicalVolume{}
-	if name := s.NameOf(volumeID); name == "" || s.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
+	name := s.volumes.NameOf(volumeID)
+	if name == "" || s.volumes.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
 		return ""
 	}
 	return lv.Annotations[v1alpha1.ClaimAnnotation]
@@ -360,13 +251,13 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 		return err
 	}
 	defer s.locks.Leave(id)
-	lv, err := s.find(ctx, id)
+	lv, err := s.volumes.Find(ctx, id)
 	if err != nil || lv == nil {
 		return err
 	}
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
-	return s.remove(waiting, lv)
+	return s.volumes.Remove(waiting, lv)
 }
 
 // ValidateVolumeCapabilities confirms the capabilities that every volume has.
@@ -378,39 +269,18 @@ func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
 	if len(request.GetVolumeCapabilities()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "volume_capabilities are required")
 	}
-	lv, err := s.find(ctx, request.GetVolumeId())
+	lv, err := s.volumes.Find(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	if lv == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetVolumeId())
 	}
-	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
+	if err := volumespec.CheckCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext: request.GetVolumeContext(), VolumeCapabilities: request.GetVolumeCapabilities(),
 		Parameters: request.GetParameters(),
 	}}, nil
-}
-
-// checkCapabilities returns an error for capabilities that a volume on one node cannot have.
-func checkCapabilities(list []*csi.VolumeCapability) error {
-	if len(list) == 0 {
-		return status.Error(codes.InvalidArgument, "volume_capabilities are required")
-	}
-	var errs []error
-	for _, capability := range list {
-		errs = append(errs, service.CheckRequest("-", "-", "", capability))
-		kind := capability.GetMount().GetFsType()
-		if _, known := service.FileSystems[kind]; kind != "" && !known {
-			errs = append(errs, status.Errorf(codes.InvalidArgument, "file system %s is not supported: use %s",
-				kind, service.Supported()))
-		}
-	}
-	at := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	if at < 0 {
-		return nil
-	}
-	return errs[at]
 }

@@ -26,6 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
@@ -92,7 +95,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 		},
 		List: c.list,
 	}).Build()
-	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api),
+	c.server = NewControllerServer(objects.Options{Client: cached(c.api), Live: c.api, Active: cached(c.api),
 		NameOf: c.nameOf})
 	return c
 }
@@ -192,9 +195,9 @@ func (c *cluster) changed(name string) {
 		c.seen.Store(lv.Status.VolumeID, name)
 	}
 	if err != nil || activecache.IsSettled(lv) {
-		c.server.waiters.remove(lv)
+		c.server.volumes.Handler().OnDelete(lv)
 	} else {
-		c.server.waiters.wake(lv)
+		c.server.volumes.Handler().OnUpdate(lv, lv)
 	}
 }
 
@@ -246,6 +249,15 @@ func registered(node string) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
 		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: node}}}}
 }
+
+// mebi is a mebibyte, and extent the default size of the extents of LVM.
+const (
+	mebi   = int64(1) << 20
+	extent = 4 * mebi
+)
+
+// selectedNode is the annotation with which the scheduler sets the node of a claim.
+const selectedNode = "volume.kubernetes.io/selected-node"
 
 func mountCapability(kind string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
@@ -398,7 +410,7 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 			Size: *resource.NewQuantity(33*mebi, resource.BinarySI)},
 	}))
 	old := c.get("pvc-2")
-	old.Spec.Size = *resource.NewQuantity(33*mebi/sector*sector, resource.BinarySI)
+	old.Spec.Size = *resource.NewQuantity(33*mebi/volumespec.Sector*volumespec.Sector, resource.BinarySI)
 	old.Status = topolvmv1.LogicalVolumeStatus{Code: codes.ResourceExhausted, Message: "long ago"}
 	c.answer(old)
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-2", 33*mebi, "node1"))
@@ -540,12 +552,12 @@ func TestDeleteVolume(t *testing.T) {
 		response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
 		c.must(err)
 		id := response.GetVolume().GetVolumeId()
-		c.server.Live = failingReads{c.api}
+		c.server.volumes.Live = failingReads{c.api}
 		for _, id := range []string{id, "never-seen"} {
 			_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
 			wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
 		}
-		c.server.Live = c.api
+		c.server.volumes.Live = c.api
 		// The node is slow.
 		lv := c.get("pvc-1")
 		lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
@@ -607,7 +619,7 @@ func TestExpansion(t *testing.T) {
 	}
 	before := c.get("pvc-1").Spec.Size
 	// A claim for 8Ei is infeasible, so that it can be lowered (external-resizer, isInfeasibleError).
-	for _, size := range []int64{maximum + 1, math.MaxInt64 - sector, math.MaxInt64} {
+	for _, size := range []int64{volumespec.Maximum + 1, math.MaxInt64 - volumespec.Sector, math.MaxInt64} {
 		grown, err := expand(size)
 		wantCode(t, fmt.Sprintf("%d bytes: %v", size, grown), err, codes.OutOfRange)
 	}
@@ -646,7 +658,7 @@ func TestAnotherVolumeWithTheNameIsNotExpanded(t *testing.T) {
 	found := c.get("pvc-1")
 	found.UID = "another"
 	for range 2 {
-		_, err := c.server.ask(t.Context(), found, 80*mebi)
+		_, err := expansion{c.server.volumes}.ask(t.Context(), found, 80*mebi)
 		wantCode(t, "another object", err, codes.NotFound)
 	}
 	if size := c.get("pvc-1").Spec.Size; size.Value() != 40*mebi {
@@ -787,33 +799,6 @@ func TestGetCapacity(t *testing.T) {
 	wantCode(t, "no node has 8 MiB", err, codes.ResourceExhausted)
 }
 
-// A tenant may request any size. Until the node refuses it, the capacity for others is what it was.
-func TestARequestThatCannotBeFulfilledTakesNoCapacity(t *testing.T) {
-	node := offering("node1", map[string]string{"ssd": "1000"})
-	for name, tt := range map[string]struct {
-		requests []int64
-		want     int64
-	}{
-		"none":                         {nil, 1000},
-		"one that fits":                {[]int64{400}, 600},
-		"one of the whole capacity":    {[]int64{1000}, 0},
-		"one that is larger":           {[]int64{1001}, 1000},
-		"the maximum":                  {[]int64{maximum}, 1000},
-		"the maximum, and one":         {[]int64{maximum, 400, math.MaxInt64}, 600},
-		"two that do not fit together": {[]int64{700, 700}, 0},
-		"many":                         {slices.Repeat([]int64{900}, 10), 0},
-		"a negative size":              {[]int64{-5}, 1000},
-	} {
-		requests := Requests{"node2": {1000}}
-		for _, size := range tt.requests {
-			requests.Add("node1", size)
-		}
-		if got := requests.Room(node, "ssd"); got != tt.want {
-			t.Errorf("%s: %d bytes are free, want %d", name, got, tt.want)
-		}
-	}
-}
-
 func TestListVolumesPageByPage(t *testing.T) {
 	c := newCluster(t)
 	for i := range 5 {
@@ -845,56 +830,13 @@ func TestListVolumesPageByPage(t *testing.T) {
 	wantCode(t, "negative", err, codes.InvalidArgument)
 }
 
-func TestAnEncryptedVolumeHasRoomForItsHeader(t *testing.T) {
-	block := &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
-	for _, tt := range []struct {
-		capability *csi.VolumeCapability
-		want       int64
-	}{{mountCapability("ext4"), 48 * mebi}, {mountCapability("xfs"), 316 * mebi}, {block, 24 * mebi}} {
-		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: 1}, []*csi.VolumeCapability{tt.capability},
-			v1alpha1.EncryptionLUKS2)
-		if err != nil || got != tt.want {
-			t.Errorf("%v: got %d, %v, want %d", tt.capability, got, err, tt.want)
-		}
-	}
-}
-
-func TestSizes(t *testing.T) {
-	mount := []*csi.VolumeCapability{mountCapability("ext4")}
-	for name, tt := range map[string]struct {
-		required, limit int64
-		want            int64
-		code            codes.Code
-	}{
-		"rounded up":         {33*mebi + 1, 0, 33*mebi + sector, codes.OK},
-		"nothing asked":      {0, 0, 1 << 30, codes.OK},
-		"only a limit":       {0, 100*mebi + 1, 100 * mebi, codes.OK},
-		"a high limit":       {0, 1 << 40, 1 << 30, codes.OK},
-		"below the minimum":  {1, 0, 32 * mebi, codes.OK},
-		"the limit is low":   {1, 2, 0, codes.OutOfRange},
-		"rounded over":       {40*mebi + 1, 40*mebi + 2, 0, codes.OutOfRange},
-		"exactly the limit":  {40 * mebi, 40 * mebi, 40 * mebi, codes.OK},
-		"the largest":        {maximum, 0, maximum, codes.OK},
-		"8Ei":                {math.MaxInt64, 0, 0, codes.OutOfRange},
-		"8Ei of 8Ei":         {math.MaxInt64, math.MaxInt64, 0, codes.OutOfRange},
-		"a limit of 8Ei":     {40 * mebi, math.MaxInt64, 40 * mebi, codes.OK},
-		"a negative request": {-1, 0, 0, codes.InvalidArgument},
-		"a negative limit":   {0, -1, 0, codes.InvalidArgument},
-	} {
-		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: tt.required, LimitBytes: tt.limit}, mount, "")
-		if got != tt.want || status.Code(err) != tt.code {
-			t.Errorf("%s: got %d, %v", name, got, err)
-		}
-	}
-}
-
 // TestSumsOfSizes of LogicalVolumes that somebody else has created, of the minimum and the maximum size.
 func TestSumsOfSizes(t *testing.T) {
 	volume := func(node string, size int64) topolvmv1.LogicalVolume {
 		return topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "ssd",
 			Size: *resource.NewQuantity(size, resource.BinarySI)}}
 	}
-	requests := Pending([]topolvmv1.LogicalVolume{volume("a", mebi), volume("a", math.MinInt64),
+	requests := supply.Pending([]topolvmv1.LogicalVolume{volume("a", mebi), volume("a", math.MinInt64),
 		volume("b", math.MaxInt64), volume("b", math.MaxInt64), volume("c", mebi), volume("c", mebi)}, "ssd")
 	for node, want := range map[string]int64{"a": math.MaxInt64 - mebi, "b": 0, "c": math.MaxInt64 - 2*mebi} {
 		at := offering(node, map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))})
@@ -927,21 +869,29 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	for i := range 8 {
 		desired, _, err := c.server.desiredVolume(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
 		c.must(err)
-		c.must(c.server.place(t.Context(), desired, nil, nil, &csi.CreateVolumeRequest{}, nil))
+		c.must(c.server.placer.Place(t.Context(), desired, nil, nil, &csi.CreateVolumeRequest{}, nil))
 		count[desired.Spec.NodeName]++
 	}
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
-	small := newDesiredVolume("pvc-8", 30*mebi, "")
+	unscheduled := &corev1.PersistentVolumeClaim{}
+	large := volumespec.New("pvc-large", 90*mebi, "")
+	large.Spec.DeviceClass = "ssd"
+	request := &csi.CreateVolumeRequest{AccessibilityRequirements: on("node2", "node3")}
+	err := c.server.placer.Place(t.Context(), large, nil, nil, request, unscheduled)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the maximum is 30Mi") {
+		t.Errorf("got %v", err)
+	}
+	small := volumespec.New("pvc-8", 30*mebi, "")
 	small.Spec.DeviceClass = "ssd"
-	if got, err := c.server.bestNode(t.Context(), small, nil, []string{"node2", "node3"}, nil); err != nil ||
-		got.node != "node2" || got.most != 30*mebi {
-		t.Errorf("got %+v, %v", got, err)
+	c.must(c.server.placer.Place(t.Context(), small, nil, nil, request, unscheduled))
+	if small.Spec.NodeName != "node2" {
+		t.Errorf("got %+v", small.Spec)
 	}
 	desired, _, err := c.server.desiredVolume(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
-	wantCode(t, "more than there is", c.server.place(t.Context(), desired, nil, nil, &csi.CreateVolumeRequest{}, nil),
+	wantCode(t, "more than there is", c.server.placer.Place(t.Context(), desired, nil, nil, &csi.CreateVolumeRequest{}, nil),
 		codes.ResourceExhausted)
 }
 
@@ -982,9 +932,9 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
 		desired, _, err := c.server.desiredVolume(t.Context(), request)
 		c.must(err)
-		claim, err := c.server.claimOf(t.Context(), request)
+		claim, err := c.server.placer.ClaimOf(t.Context(), request)
 		c.must(err)
-		c.must(c.server.place(t.Context(), desired, nil, nil, request, claim))
+		c.must(c.server.placer.Place(t.Context(), desired, nil, nil, request, claim))
 		return desired.Spec.NodeName
 	}
 	if got := place(); got != "node2" {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -255,7 +256,7 @@ func TestACloneOfAThickVolumeSaysWhatItWaitsFor(t *testing.T) {
 			v1alpha1.CloneVolumeAnnotation: "id", v1alpha1.FenceTimeAnnotation: tt.fence}},
 			Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1"},
 			Status: topolvmv1.LogicalVolumeStatus{Code: codes.Aborted, Message: "because"}}
-		if err := timeoutError(lv, "created", context.DeadlineExceeded); !strings.HasSuffix(err.Error(), tt.want) {
+		if err := objects.TimeoutError(lv, "created", context.DeadlineExceeded); !strings.HasSuffix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -381,8 +382,8 @@ func TestACacheWithTheEarlierClaim(t *testing.T) {
 		Name: "data"}}))
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
 		Name: "data", UID: "9"}}))
-	w.server.Client = interceptor.NewClient(w.api, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch,
-		key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	w.server.volumes.Client = interceptor.NewClient(w.api, interceptor.Funcs{Get: func(ctx context.Context,
+		c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 		err := c.Get(ctx, key, o, options...)
 		if _, is := o.(*corev1.PersistentVolumeClaim); is {
 			o.SetUID("2")
@@ -390,12 +391,12 @@ func TestACacheWithTheEarlierClaim(t *testing.T) {
 		return err
 	}})
 	request := copyOf("pvc-9", w.volume, 80*mebi, "node1")
-	w.server.Live = failingReads{w.api}
-	_, err := w.server.claimOf(t.Context(), request)
+	w.server.volumes.Live = failingReads{w.api}
+	_, err := w.server.placer.ClaimOf(t.Context(), request)
 	wantCode(t, "the claim cannot be read", err, codes.Unavailable)
-	w.server.Live = w.api
+	w.server.volumes.Live = w.api
 	for range 2 {
-		claim, err := w.server.claimOf(t.Context(), request)
+		claim, err := w.server.placer.ClaimOf(t.Context(), request)
 		if err != nil || claim == nil || claim.UID != "9" {
 			t.Errorf("got %v, %v", claim, err)
 		}
@@ -495,7 +496,7 @@ func (f failingStatuses) List(ctx context.Context, list client.ObjectList, optio
 // TestACopyIsNotPlacedBlindly: if the node statuses cannot be read, no node is selected for a copy.
 func TestACopyIsNotPlacedBlindly(t *testing.T) {
 	w := newWithSource(t, 50*mebi, "")
-	w.server.Client = failingStatuses{w.server.Client}
+	w.server.volumes.Client = failingStatuses{w.server.volumes.Client}
 	_, err := w.server.CreateVolume(t.Context(), w.restore("node1", "node2"))
 	wantCode(t, "statuses", err, codes.Unavailable)
 	if w.get("pvc-2") != nil {

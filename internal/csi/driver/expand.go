@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -25,7 +27,7 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
 	}
-	required, limit, err := bounds(request.GetCapacityRange())
+	required, limit, err := volumespec.Bounds(request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
@@ -36,24 +38,24 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 		return nil, err
 	}
 	defer s.locks.Leave(id)
-	lv, err := s.find(ctx, id)
+	lv, err := s.volumes.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if lv == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	}
-	size := max(1, (required+sector-1)/sector) * sector
-	grown, err := s.grow(ctx, lv, size)
+	size := max(1, (required+volumespec.Sector-1)/volumespec.Sector) * volumespec.Sector
+	grown, err := expansion{s.volumes}.grow(ctx, lv, size)
 	if err != nil {
 		return nil, err
 	}
-	if required > recordedOf(grown) && isEnough(grown, size) {
-		if err := s.recordExpansion(ctx, grown, required); err != nil {
+	if required > volumespec.RecordedOf(grown) && volumespec.IsEnough(grown, size) {
+		if err := (expansion{s.volumes}).record(ctx, grown, required); err != nil {
 			return nil, err
 		}
 	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: sizeOfVolume(grown),
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: volumespec.SizeOf(grown),
 		NodeExpansionRequired: needsNode(grown, request.GetVolumeCapability())}, nil
 }
 
@@ -63,44 +65,47 @@ func needsNode(lv *topolvmv1.LogicalVolume, capability *csi.VolumeCapability) bo
 	return capability.GetBlock() == nil || lv.Annotations[v1alpha1.EncryptionAnnotation] != ""
 }
 
+// expansion requests sizes from nodes.
+type expansion struct{ volumes *objects.Volumes }
+
 // grow requests a size from the node and waits for it. It returns the LogicalVolume with the new size.
-func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume,
+func (e expansion) grow(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	size int64) (*topolvmv1.LogicalVolume, error) {
-	joined := s.waiters.join(lv.Name)
-	defer joined.leave()
-	asked, err := s.ask(ctx, lv, size)
+	joined := e.volumes.Join(lv.Name)
+	defer joined.Leave()
+	asked, err := e.ask(ctx, lv, size)
 	if err != nil {
 		return nil, err
 	}
 	if has(asked, size) {
 		return asked, nil
 	}
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
-	last, err := s.await(waiting, joined, asked,
-		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
+	last, err := e.volumes.Await(waiting, joined, asked,
+		func(now *topolvmv1.LogicalVolume) (bool, error) { return e.grown(waiting, asked, now, size) })
 	switch {
 	case err == nil && has(last, size):
 		return last, nil
 	case err == nil:
 		refusal := status.Errorf(expandCode(last.Status.Code), "node %s: %s", last.Spec.NodeName, last.Status.Message)
-		if _, err := s.ask(ctx, lv, 0); err != nil {
+		if _, err := e.ask(ctx, lv, 0); err != nil {
 			return nil, status.Errorf(codes.Unavailable, "%s; the expansion request could not be reverted: %v",
 				refusal, err)
 		}
 		return nil, refusal
 	case waiting.Err() != nil:
-		return nil, timeoutError(last, "expanded", waiting.Err())
+		return nil, objects.TimeoutError(last, "expanded", waiting.Err())
 	}
 	return nil, err
 }
 
-// recordExpansion records the request of an expansion that was made, in bytes. It is not recorded before, so that the
+// record records the request of an expansion that was made, in bytes. It is not recorded before, so that the
 // record of a volume that could not be expanded stays.
-func (s *ControllerServer) recordExpansion(ctx context.Context, lv *topolvmv1.LogicalVolume, required int64) error {
+func (e expansion) record(ctx context.Context, lv *topolvmv1.LogicalVolume, required int64) error {
 	now := lv.DeepCopy()
-	setRequested(now, required)
-	if err := s.Client.Patch(ctx, now, client.MergeFrom(lv)); err != nil {
+	volumespec.SetRequested(now, required)
+	if err := e.volumes.Client.Patch(ctx, now, client.MergeFrom(lv)); err != nil {
 		return status.Errorf(codes.Unavailable, "volume %s was expanded, but its request cannot be recorded: update "+
 			"LogicalVolume %s: %v", lv.Status.VolumeID, lv.Name, err)
 	}
@@ -108,7 +113,7 @@ func (s *ControllerServer) recordExpansion(ctx context.Context, lv *topolvmv1.Lo
 }
 
 // grown reports whether the node has answered a request for a size, by success or refusal.
-func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.LogicalVolume, size int64) (bool, error) {
+func (e expansion) grown(ctx context.Context, asked, now *topolvmv1.LogicalVolume, size int64) (bool, error) {
 	switch {
 	case now == nil:
 		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
@@ -120,7 +125,7 @@ func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.Logi
 		return false, nil
 	}
 	// This may be the earlier answer that ask removed, because the watch may be stale.
-	live, err := s.liveByUID(ctx, asked)
+	live, err := e.volumes.ReadByUID(ctx, asked)
 	if err != nil {
 		return false, err
 	}
@@ -145,12 +150,12 @@ func has(lv *topolvmv1.LogicalVolume, size int64) bool {
 // ask sets the requested size in the spec, at least the current size; 0 resets the request. Then it removes the answer
 // to an earlier request from the status. In this order the node does not retry the earlier request, and it cannot write
 // an answer, because the object has changed since the node read it.
-func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
+func (e expansion) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	size int64) (*topolvmv1.LogicalVolume, error) {
 	var now *topolvmv1.LogicalVolume
 	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
 		now = &topolvmv1.LogicalVolume{}
-		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+		if err := e.volumes.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return err
 		}
 		if now.UID != lv.UID {
@@ -160,10 +165,10 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 		if has(now, size) {
 			want = now.Status.CurrentSize.Value()
 		}
-		if err := s.resize(ctx, now, want); err != nil {
+		if err := e.resize(ctx, now, want); err != nil {
 			return err
 		}
-		return s.clear(ctx, now)
+		return e.clear(ctx, now)
 	})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -175,18 +180,19 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 }
 
 // clear removes an answer from the status.
-func (s *ControllerServer) clear(ctx context.Context, now *topolvmv1.LogicalVolume) error {
+func (e expansion) clear(ctx context.Context, now *topolvmv1.LogicalVolume) error {
 	if now.Status.Code == codes.OK {
 		return nil
 	}
 	before := now.DeepCopy()
 	now.Status.Code = codes.OK
 	now.Status.Message = ""
-	return s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return e.volumes.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{}))
 }
 
 // resize sets the size in the spec; 0 keeps the present one.
-func (s *ControllerServer) resize(ctx context.Context, now *topolvmv1.LogicalVolume, size int64) error {
+func (e expansion) resize(ctx context.Context, now *topolvmv1.LogicalVolume, size int64) error {
 	if now.Spec.Size.Value() == size || size == 0 {
 		return nil
 	}
@@ -196,5 +202,5 @@ func (s *ControllerServer) resize(ctx context.Context, now *topolvmv1.LogicalVol
 		now.Annotations = map[string]string{}
 	}
 	now.Annotations[v1alpha1.ResizeRequestedAnnotation] = time.Now().UTC().String()
-	return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return e.volumes.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -64,7 +65,7 @@ func TestTheFileSystemThatIsRecorded(t *testing.T) {
 		w.snapshot(volume)
 		source := w.get(r.GetName())
 		for name, lv := range map[string]*topolvmv1.LogicalVolume{"volume": source,
-			"snapshot": w.get(fmt.Sprint("snapshot-", w.names)), "member": newMember(&group{id: "g"}, source, volume, "")} {
+			"snapshot": w.get(fmt.Sprint("snapshot-", w.names)), "member": groupsnapshot.NewMember("g", source, volume, "")} {
 			got, has := lv.Annotations[v1alpha1.FileSystemAnnotation]
 			if got != want || has != (want != "") {
 				t.Errorf("%q: the %s has %q, want %q", kind, name, got, want)

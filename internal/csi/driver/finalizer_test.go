@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // unreadableNodes is a client that cannot list Nodes.
@@ -31,43 +28,10 @@ func readyNode(name string, ready corev1.ConditionStatus, class string) *corev1.
 	return node
 }
 
-// TestTheFinalizerIsThereFromTheStartIfNoOtherNodeCanCreateTheVolume checks which LogicalVolumes are created with the
-// finalizer: giveUp cannot delete them, so that the claim does not move to another node.
-func TestTheFinalizerIsThereFromTheStartIfNoOtherNodeCanCreateTheVolume(t *testing.T) {
-	for name, test := range map[string]struct {
-		nodes []client.Object
-		want  bool
-	}{
-		"one node": {[]client.Object{readyNode("node1", corev1.ConditionTrue, "ssd")}, true},
-		"another node with another class": {[]client.Object{readyNode("node1", corev1.ConditionTrue, "ssd"),
-			readyNode("node2", corev1.ConditionTrue, "hdd")}, true},
-		"another node with the class": {[]client.Object{readyNode("node1", corev1.ConditionTrue, "ssd"),
-			readyNode("node2", corev1.ConditionTrue, "ssd")}, false},
-		"another node that is away for a moment": {[]client.Object{readyNode("node1", corev1.ConditionTrue, "ssd"),
-			readyNode("node2", corev1.ConditionUnknown, "ssd")}, false},
-		"one node, which is not ready": {[]client.Object{readyNode("node1", corev1.ConditionUnknown, "ssd")}, false},
-		"no node":                      {nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, test.nodes...)
-			desired := newDesiredVolume("pvc-1", 40*mebi, "ns/data")
-			desired.Spec.NodeName, desired.Spec.DeviceClass = "node1", "ssd"
-			for range 2 {
-				c.must(c.server.setFinalizer(t.Context(), desired))
-				got := slices.Equal(desired.Finalizers, []string{v1alpha1.LogicalVolumeFinalizer})
-				if got != test.want ||
-					got != (desired.Labels[v1alpha1.CreatedByLabel] == v1alpha1.CreatedByController) {
-					t.Errorf("got the finalizers %q and the labels %v", desired.Finalizers, desired.Labels)
-				}
-			}
-		})
-	}
-}
-
 // TestNoLogicalVolumeIsCreatedIfTheNodesCannotBeRead checks that a failed read does not count as the only node.
 func TestNoLogicalVolumeIsCreatedIfTheNodesCannotBeRead(t *testing.T) {
 	c := newCluster(t, readyNode("node1", corev1.ConditionTrue, "ssd"))
-	c.server.Client = unreadableNodes{c.server.Client}
+	c.server.volumes.Client = unreadableNodes{c.server.volumes.Client}
 	_, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
 	wantCode(t, "unreadable", err, codes.Unavailable)
 	if lv := c.get("pvc-1"); lv != nil {
@@ -93,11 +57,7 @@ func TestANewLogicalVolumeOfTheOnlyNodeIsNotGivenUp(t *testing.T) {
 		node.Status.Conditions[0].Status = corev1.ConditionUnknown
 		c.must(c.api.Status().Update(t.Context(), node))
 		first := c.get("pvc-1")
-		if err := c.server.giveUp(t.Context(), first); err == nil {
-			t.Error("no error")
-		} else {
-			wantCode(t, "a node that is lost", err, codes.DeadlineExceeded)
-		}
+		wantCode(t, "a node that is lost", create(), codes.DeadlineExceeded)
 		if lv := c.get("pvc-1"); lv == nil || lv.UID != first.UID {
 			t.Errorf("got %+v", lv)
 		}

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -44,7 +46,9 @@ type groupWorld struct {
 	// mu orders the agents: requests of two nodes can be written at the same time.
 	mu sync.Mutex
 	// process is the group controller service that runs.
-	process *GroupServer
+	process *groupsnapshot.Server
+	// of is the controller service of process.
+	of *ControllerServer
 }
 
 func newGroupWorld(t *testing.T) *groupWorld {
@@ -65,9 +69,9 @@ func newGroupWorld(t *testing.T) *groupWorld {
 	return w
 }
 
-func (w *groupWorld) groups() *GroupServer {
-	if w.process == nil || w.process.ControllerServer != w.server {
-		w.process = NewGroupServer(w.server)
+func (w *groupWorld) groups() *groupsnapshot.Server {
+	if w.process == nil || w.of != w.server {
+		w.process, w.of = NewGroupServer(w.server), w.server
 	}
 	return w.process
 }
@@ -148,7 +152,7 @@ func (w *groupWorld) allTaken(attempt int) {
 }
 
 func (w *groupWorld) leaders() []*topolvmv1.LogicalVolume {
-	members, err := w.groups().membersOf(w.Context(), groupID("groupsnapshot-1"))
+	members, err := w.groups().Members(w.Context(), groupsnapshot.ID("groupsnapshot-1"))
 	w.must(err)
 	return slices.DeleteFunc(members, func(lv *topolvmv1.LogicalVolume) bool {
 		return lv.Annotations[v1alpha1.GroupRequestAnnotation] == ""
@@ -166,7 +170,7 @@ func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *service.GroupRequest
 	w.must(err)
 	lv.Annotations[v1alpha1.GroupStateAnnotation] = string(text)
 	w.update(lv)
-	w.server.waiters.wake(lv)
+	w.server.volumes.Handler().OnUpdate(lv, lv)
 }
 
 func (w *groupWorld) update(lv *topolvmv1.LogicalVolume) {
@@ -190,7 +194,7 @@ func (w *groupWorld) expire() {
 
 // kept returns the members of the group that are usable, and those that are not.
 func (w *groupWorld) kept() (usable, pending int) {
-	members, err := w.groups().membersOf(w.Context(), groupID("groupsnapshot-1"))
+	members, err := w.groups().Members(w.Context(), groupsnapshot.ID("groupsnapshot-1"))
 	w.must(err)
 	for _, lv := range members {
 		if lv.Status.VolumeID != "" {
@@ -254,12 +258,12 @@ func TestAGroupSnapshotIsCreatedOnceAndDeleted(t *testing.T) {
 	if usable, _ := w.kept(); usable != 3 {
 		t.Errorf("%d are left", usable)
 	}
-	live := w.server.Live
-	w.server.Live = failingReads{w.api}
+	live := w.server.volumes.Live
+	w.server.volumes.Live = failingReads{w.api}
 	wantCode(t, "a failed read", remove(snapshots...), codes.Unavailable)
 	_, err = w.create(w.ids...)
 	wantCode(t, "a failed read", err, codes.Unavailable)
-	w.server.Live = live
+	w.server.volumes.Live = live
 	for range 2 {
 		w.must(remove(snapshots...))
 		if usable, pending := w.kept(); usable+pending > 0 {
@@ -280,7 +284,7 @@ func TestAGroupSnapshotIsCreatedOnceAndDeleted(t *testing.T) {
 func TestAnEncryptedMemberIsMarked(t *testing.T) {
 	w := newGroupWorld(t)
 	source := w.get("pvc-1")
-	setEncryption(source, v1alpha1.EncryptionLUKS2)
+	volumespec.SetEncryption(source, v1alpha1.EncryptionLUKS2)
 	w.update(source)
 	for range 2 {
 		got, err := w.create(w.ids...)
@@ -288,7 +292,7 @@ func TestAnEncryptedMemberIsMarked(t *testing.T) {
 		w.isComplete(got, w.ids)
 	}
 	for _, name := range []string{"pvc-0", "pvc-1", "pvc-2"} {
-		member := w.get(memberName(groupID("groupsnapshot-1"), name))
+		member := w.get(groupsnapshot.MemberName(groupsnapshot.ID("groupsnapshot-1"), name))
 		want := w.get(name).Annotations[v1alpha1.EncryptionAnnotation]
 		if got := member.Annotations[v1alpha1.EncryptionAnnotation]; got != want {
 			t.Errorf("the snapshot of %s has the encryption %q, want %q", name, got, want)
@@ -367,7 +371,7 @@ func TestAnAttemptThatFailsIsRepeated(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newGroupWorld(t)
 			w.failing = func(node string, r groupprotocol.Request) string {
-				if node == "node2" && r.Phase == phase && r.Attempt < maxAttempts {
+				if node == "node2" && r.Phase == phase && r.Attempt < groupsnapshot.MaxAttempts {
 					return "too late"
 				}
 				return ""
@@ -424,10 +428,10 @@ func TestACallThatFailsAgainIsDelayed(t *testing.T) {
 		}
 		attempt(codes.OK, w.ids...)
 		attempt(codes.AlreadyExists, w.ids[0])
-		live := w.server.Live
-		w.server.Live = failingReads{w.api}
+		live := w.server.volumes.Live
+		w.server.volumes.Live = failingReads{w.api}
 		attempt(codes.Unavailable, w.ids...)
-		w.server.Live = live
+		w.server.volumes.Live = live
 		want := []time.Duration{0, 1, 2, 4, 8, 16, 30, 0, 0, 0}
 		for i := range want {
 			if delays[i] != want[i]*time.Second {
@@ -467,29 +471,6 @@ func TestACallThatEndsWhileVolumesAreSuspended(t *testing.T) {
 			t.Errorf("%d attempts were made", n)
 		}
 	})
-}
-
-func TestAnotherOperatorHasDecided(t *testing.T) {
-	w := newGroupWorld(t)
-	w.agent = func(*topolvmv1.LogicalVolume) {}
-	member := newMember(&group{id: groupID("groupsnapshot-1")}, w.get("pvc-0"), w.ids[0], "")
-	w.must(w.api.Create(t.Context(), member))
-	one, err := leadersOf([]*topolvmv1.LogicalVolume{member.DeepCopy()})
-	w.must(err)
-	other, err := leadersOf([]*topolvmv1.LogicalVolume{member.DeepCopy()})
-	w.must(err)
-	r := &run{GroupServer: w.groups(), group: &group{}}
-	requests := []groupprotocol.Request{{Attempt: 1, Phase: groupprotocol.Prepare}, {Attempt: 1,
-		Phase: groupprotocol.Suspend}}
-	w.must(r.write(t.Context(), one[0], requests[0]))
-	wantCode(t, "the first request", r.write(t.Context(), other[0], requests[0]), codes.Aborted)
-	other, err = leadersOf([]*topolvmv1.LogicalVolume{w.get(member.Name)})
-	w.must(err)
-	w.must(r.write(t.Context(), one[0], requests[1]))
-	wantCode(t, "a later request", r.write(t.Context(), other[0], groupprotocol.Retry(requests[0])), codes.Aborted)
-	if got, err := service.GroupRequestOf(w.get(member.Name)); err != nil || got.Request != requests[1] {
-		t.Errorf("got %v, %v", got, err)
-	}
 }
 
 // TestAGroupThatLostASnapshotIsNotCompleted: the snapshot would be of another moment.

@@ -12,13 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // guarded passes the writes of the controller through points.
 func (c *cluster) guarded(p *kill.Points) {
 	gated := p.Client(c.api)
-	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated),
+	c.server = NewControllerServer(objects.Options{Client: cached(gated), Live: gated, Active: cached(gated),
 		NameOf: c.nameOf})
 }
 

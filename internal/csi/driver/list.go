@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
@@ -37,10 +37,11 @@ func (s *ControllerServer) ListVolumes(ctx context.Context,
 	}
 	response := &csi.ListVolumesResponse{}
 	// The API server returns objects in the order of their names.
-	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
+	all := &topolvmv1.LogicalVolumeList{}
+	err = paging.Until(ctx, s.volumes.Live, all, func(list *topolvmv1.LogicalVolumeList) bool {
 		for i := range list.Items {
 			lv := &list.Items[i]
-			if lv.Status.VolumeID == "" || lv.Spec.AccessType == accessSnapshot || lv.Name <= after {
+			if lv.Status.VolumeID == "" || lv.Spec.AccessType == volumespec.AccessSnapshot || lv.Name <= after {
 				continue
 			}
 			if len(response.Entries) == limit {
@@ -60,7 +61,7 @@ func (s *ControllerServer) ListVolumes(ctx context.Context,
 
 func entryOf(lv *topolvmv1.LogicalVolume) *csi.ListVolumesResponse_Entry {
 	return &csi.ListVolumesResponse_Entry{
-		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv),
+		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: volumespec.SizeOf(lv),
 			AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
 		Status: &csi.ListVolumesResponse_VolumeStatus{VolumeCondition: conditionOf(lv)},
 	}
@@ -87,34 +88,4 @@ func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
 		return &csi.VolumeCondition{Message: service.Healthy}
 	}
 	return &csi.VolumeCondition{Abnormal: true, Message: wrong}
-}
-
-// find returns a volume or snapshot by its ID, or nil if there is none.
-func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
-	if id == "" {
-		return nil, nil
-	}
-	if name := s.NameOf(id); name != "" {
-		lv, err := s.live(ctx, name)
-		if err != nil || lv != nil && lv.Status.VolumeID == id {
-			return lv, err
-		}
-	}
-	return s.findLive(ctx, id)
-}
-
-// findLive lists all LogicalVolumes from the API server, because the watch may be stale: the driver must not report
-// NotFound for a volume that exists.
-func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
-	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
-		if at := slices.IndexFunc(list.Items,
-			func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
-			found = list.Items[at].DeepCopy()
-		}
-		return found != nil
-	})
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
-	return found, nil
 }

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 )
 
 // ControllerModifyVolume changes the limits for the I/O of Pods to a volume. It returns when the node applies them to
@@ -28,39 +30,25 @@ func (s *ControllerServer) ControllerModifyVolume(ctx context.Context,
 		return nil, err
 	}
 	defer s.locks.Leave(id)
-	lv, err := s.find(ctx, id)
+	lv, err := s.volumes.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if lv == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	}
-	limits, err := limitsOf(request.GetMutableParameters())
+	requested, err := volumespec.LimitsOf(request.GetMutableParameters())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.limit(ctx, lv, limits); err != nil {
+	if err := (limits{s.volumes}).request(ctx, lv, requested); err != nil {
 		return nil, err
 	}
 	return &csi.ControllerModifyVolumeResponse{}, nil
 }
 
-// limitsOf returns the limits for the parameters of a VolumeAttributesClass, as in IOLimitsAnnotation.
-func limitsOf(parameters map[string]string) (string, error) {
-	limits, err := v1alpha1.NewIOLimits(parameters)
-	if err != nil {
-		return "", status.Error(codes.InvalidArgument, err.Error())
-	}
-	return limits.String(), nil
-}
-
-// requestedLimits returns the limits that a LogicalVolume requests.
-func requestedLimits(lv *topolvmv1.LogicalVolume) string {
-	if limits := lv.Annotations[v1alpha1.IOLimitsAnnotation]; limits != "" {
-		return limits
-	}
-	return v1alpha1.NoIOLimits
-}
+// limits requests limits from nodes.
+type limits struct{ volumes *objects.Volumes }
 
 // hasLimits reports whether limits of a volume are requested or in force.
 func hasLimits(lv *topolvmv1.LogicalVolume) bool {
@@ -68,59 +56,60 @@ func hasLimits(lv *topolvmv1.LogicalVolume) bool {
 		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] != ""
 }
 
-// limit requests limits from the node and waits until they are in force.
-func (s *ControllerServer) limit(ctx context.Context, lv *topolvmv1.LogicalVolume, limits string) error {
-	joined := s.waiters.join(lv.Name)
-	defer joined.leave()
-	asked, err := s.askLimits(ctx, lv, func(now *topolvmv1.LogicalVolume) {
-		if limits == v1alpha1.NoIOLimits && !hasLimits(now) {
+// request requests limits from the node and waits until they are in force.
+func (l limits) request(ctx context.Context, lv *topolvmv1.LogicalVolume, desired string) error {
+	joined := l.volumes.Join(lv.Name)
+	defer joined.Leave()
+	asked, err := l.ask(ctx, lv, func(now *topolvmv1.LogicalVolume) {
+		if desired == v1alpha1.NoIOLimits && !hasLimits(now) {
 			return // The volume never had limits.
 		}
-		now.Annotations[v1alpha1.IOLimitsAnnotation] = limits
+		now.Annotations[v1alpha1.IOLimitsAnnotation] = desired
 		// An answer to an earlier request does not apply to this one.
 		delete(now.Annotations, v1alpha1.IOLimitsErrorAnnotation)
 	})
 	if err != nil {
 		return err
 	}
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
-	last, err := s.await(waiting, joined, asked,
-		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.limited(waiting, asked, now) })
+	last, err := l.volumes.Await(waiting, joined, asked,
+		func(now *topolvmv1.LogicalVolume) (bool, error) { return l.answered(waiting, asked, now) })
 	switch {
 	case err == nil && v1alpha1.IOLimitsRefusal(last.Annotations) == "":
 		return nil
 	case err == nil:
-		return s.restoreLimits(ctx, last)
+		return l.restore(ctx, last)
 	case waiting.Err() != nil:
-		return timeoutError(last, "limited", waiting.Err())
+		return objects.TimeoutError(last, "limited", waiting.Err())
 	}
 	return err
 }
 
-// limited reports whether the node has answered a request for limits, by success or refusal.
-func (s *ControllerServer) limited(ctx context.Context, asked, now *topolvmv1.LogicalVolume) (bool, error) {
+// answered reports whether the node has answered a request for limits, by success or refusal.
+func (l limits) answered(ctx context.Context, asked, now *topolvmv1.LogicalVolume) (bool, error) {
 	switch {
 	case now == nil:
 		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
-	case requestedLimits(now) != requestedLimits(asked), v1alpha1.IOLimitsPending(now.Annotations):
+	case volumespec.LimitsRequested(now) != volumespec.LimitsRequested(asked),
+		v1alpha1.IOLimitsPending(now.Annotations):
 		return false, nil
 	case v1alpha1.IOLimitsRefusal(now.Annotations) == "":
 		return true, nil
 	}
-	// This may be the earlier answer that askLimits removed, because the watch may be stale.
-	live, err := s.liveByUID(ctx, asked)
+	// This may be the earlier answer that ask removed, because the watch may be stale.
+	live, err := l.volumes.ReadByUID(ctx, asked)
 	if err != nil {
 		return false, err
 	}
 	return live != nil && live.ResourceVersion == now.ResourceVersion, nil
 }
 
-// restoreLimits requests the limits again that the node last had in force, and returns the refusal.
-func (s *ControllerServer) restoreLimits(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+// restore requests the limits again that the node last had in force, and returns the refusal.
+func (l limits) restore(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	refusal := status.Errorf(codes.InvalidArgument, "node %s cannot apply %s to volume %s: %s", lv.Spec.NodeName,
-		requestedLimits(lv), lv.Name, v1alpha1.IOLimitsRefusal(lv.Annotations))
-	_, err := s.askLimits(ctx, lv, func(now *topolvmv1.LogicalVolume) {
+		volumespec.LimitsRequested(lv), lv.Name, v1alpha1.IOLimitsRefusal(lv.Annotations))
+	_, err := l.ask(ctx, lv, func(now *topolvmv1.LogicalVolume) {
 		if v1alpha1.IOLimitsRefusal(now.Annotations) == "" {
 			return // The node has answered differently since.
 		}
@@ -136,13 +125,13 @@ func (s *ControllerServer) restoreLimits(ctx context.Context, lv *topolvmv1.Logi
 	return refusal
 }
 
-// askLimits changes the annotations of a LogicalVolume.
-func (s *ControllerServer) askLimits(ctx context.Context, lv *topolvmv1.LogicalVolume,
+// ask changes the annotations of a LogicalVolume.
+func (l limits) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	change func(now *topolvmv1.LogicalVolume)) (*topolvmv1.LogicalVolume, error) {
 	var now *topolvmv1.LogicalVolume
 	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
 		now = &topolvmv1.LogicalVolume{}
-		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+		if err := l.volumes.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return err
 		}
 		if now.UID != lv.UID {
@@ -156,7 +145,8 @@ func (s *ControllerServer) askLimits(ctx context.Context, lv *topolvmv1.LogicalV
 		if maps.Equal(before.Annotations, now.Annotations) {
 			return nil
 		}
-		return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return l.volumes.Client.Patch(ctx, now, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{}))
 	})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -11,10 +11,11 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -153,9 +154,9 @@ func TestTheRequestOfAVolumeIsEnoughForItsCopies(t *testing.T) {
 // checkCopies checks the clones and snapshots of a volume for which a size was requested.
 func (w *sized) checkCopies(volume string, size int64, class string) {
 	w.Helper()
-	source, err := w.server.find(w.Context(), volume)
+	source, err := w.server.volumes.Find(w.Context(), volume)
 	w.must(err)
-	have := sizeOfVolume(source)
+	have := volumespec.SizeOf(source)
 	w.copied("a clone", have, func(class, node string) *csi.CreateVolumeRequest {
 		return w.clone(volume, size, class, node)
 	})
@@ -177,9 +178,9 @@ func (w *sized) checkCopies(volume string, size int64, class string) {
 	})
 	restored := w.create(w.restore(snapshot.GetSnapshotId(), size, "ssd", "node1"))
 	expect.Equal(w.T, "size of a snapshot of the restored volume", w.snapshot(restored.GetVolumeId()).GetSizeBytes(), size)
-	member := newMember(&group{id: "group-1"}, source, volume, "ns/group")
+	member := groupsnapshot.NewMember("group-1", source, volume, "ns/group")
 	member.Status.CurrentSize = resource.NewQuantity(have, resource.BinarySI)
-	expect.Equal(w.T, "size of a member of a group", snapshotOf(member, volume).GetSizeBytes(), size)
+	expect.Equal(w.T, "size of a member of a group", volumespec.SnapshotMessage(member, volume).GetSizeBytes(), size)
 }
 
 // forget removes the record of a LogicalVolume, as if an earlier version had created it.
@@ -237,7 +238,7 @@ func TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents(t *testing.T) {
 			w.must(err)
 		}, codes.OutOfRange},
 		"the source cannot be read": {func(w *sized, _ string) {
-			w.server.Live = unreadable{w.api, "pvc-1"}
+			w.server.volumes.Live = unreadable{w.api, "pvc-1"}
 		}, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,39 +277,6 @@ func (u unreadable) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 		return errors.New("timeout")
 	}
 	return u.Reader.Get(ctx, key, o, options...)
-}
-
-// TestRequestsAndSizes are those that are enough for a source, and the size that its snapshots have.
-func TestRequestsAndSizes(t *testing.T) {
-	const gi = int64(1) << 30
-	for name, tt := range map[string]struct {
-		record             string
-		spec, have         int64
-		requested, refused int64
-	}{
-		"recorded":                             {"1000000000", 1000001536, 956 * mebi, 1e9, 952 * mebi},
-		"recorded, large extents":              {"1000000000", 1000001536, gi, 1e9, 1e9 - 1},
-		"not recorded":                         {"", 1000001536, 956 * mebi, 1000001536, 952 * mebi},
-		"not recorded, large extents":          {"", 1000001536, gi, 1000001536, 1e9},
-		"a snapshot, not recorded":             {"", gi, gi, gi, gi - extent},
-		"after a repeated call of expansion":   {"", 956 * mebi, 956 * mebi, 956 * mebi, 952 * mebi},
-		"an expansion that is not made":        {"1000000000", 2 * gi, 956 * mebi, 1e9, 952 * mebi},
-		"more is recorded than the volume has": {"99000000000", 2 * gi, gi, gi, gi - extent},
-		"the record is no number":              {"1G", 1000001536, 956 * mebi, 1000001536, 952 * mebi},
-		"the record is 0":                      {"0", 1000001536, 956 * mebi, 1000001536, 952 * mebi},
-		"the record is negative":               {"-5", 1000001536, 956 * mebi, 1000001536, 952 * mebi},
-		"the record is no int64":               {strings.Repeat("9", 30), gi, gi, gi, gi - extent},
-		"the spec has no size":                 {"", 0, gi, gi, gi - extent},
-		"the largest":                          {"", maximum, maximum, maximum, gi},
-	} {
-		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			v1alpha1.RequestedSizeAnnotation: tt.record}}}
-		lv.Spec.Size = *resource.NewQuantity(tt.spec, resource.BinarySI)
-		lv.Status.CurrentSize = resource.NewQuantity(tt.have, resource.BinarySI)
-		expect.Equal(t, name+": requested", requestedOf(lv), tt.requested)
-		expect.Equal(t, name+": the request is enough", isEnough(lv, tt.requested), true)
-		expect.Equal(t, name+": less is enough", isEnough(lv, tt.refused), false)
-	}
 }
 
 // TestAnExpansionThatIsRefusedLeavesTheRecord of the size that the volume has.

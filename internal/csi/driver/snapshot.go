@@ -8,14 +8,10 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
-
-// accessSnapshot is the access type of a snapshot, which is read-only.
-const accessSnapshot = "ro"
 
 // CreateSnapshot creates a snapshot of a thin volume on the node of the volume. The creation time is that of the
 // LogicalVolume, so a repeated call returns the same response.
@@ -32,35 +28,19 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 		return nil, err
 	}
 	defer s.locks.Leave(name)
-	source, err := s.find(ctx, request.GetSourceVolumeId())
+	source, err := s.volumes.Find(ctx, request.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	if source == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetSourceVolumeId())
 	}
-	desired := newDesiredVolume(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
-	setEncryption(desired, source.Annotations[v1alpha1.EncryptionAnnotation])
-	setRequested(desired, requestedOf(source))
-	setFileSystem(desired, source.Annotations[v1alpha1.FileSystemAnnotation])
-	desired.Spec.Source = source.Name
-	desired.Spec.AccessType = accessSnapshot
-	desired.Spec.DeviceClass = source.Spec.DeviceClass
-	desired.Spec.NodeName = source.Spec.NodeName
-	lv, err := s.ensureVolume(ctx, desired, func(*topolvmv1.LogicalVolume) error { return nil })
+	desired := volumespec.Snapshot(name, source, service.ClaimOf(request.GetParameters()))
+	lv, err := s.volumes.Ensure(ctx, desired, func(*topolvmv1.LogicalVolume) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	return &csi.CreateSnapshotResponse{Snapshot: snapshotOf(lv, request.GetSourceVolumeId())}, nil
-}
-
-// snapshotOf returns a snapshot for CSI. Its size is what was requested for its source, so that a claim with the same
-// request can be restored from it. The restored volume is as large as the snapshot.
-func snapshotOf(lv *topolvmv1.LogicalVolume, source string) *csi.Snapshot {
-	return &csi.Snapshot{
-		SnapshotId: lv.Status.VolumeID, SourceVolumeId: source, SizeBytes: requestedOf(lv),
-		CreationTime: timestamppb.New(lv.CreationTimestamp.Time), ReadyToUse: true,
-	}
+	return &csi.CreateSnapshotResponse{Snapshot: volumespec.SnapshotMessage(lv, request.GetSourceVolumeId())}, nil
 }
 
 // DeleteSnapshot deletes a snapshot. It succeeds if the snapshot does not exist.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +50,8 @@ func (c *cluster) wantNode(what string, request *csi.CreateVolumeRequest, want s
 	if err != nil {
 		c.Fatalf("%s: %v", what, err)
 	}
-	if got := nodesOf(response.GetVolume().GetAccessibleTopology()); !slices.Equal(got, []string{want}) {
+	topology := response.GetVolume().GetAccessibleTopology()
+	if got := topology[0].GetSegments()[v1alpha1.TopologyNodeKey]; len(topology) != 1 || got != want {
 		c.Errorf("%s: got %v, want %s", what, got, want)
 	}
 }
@@ -139,53 +139,6 @@ func TestASchedulersChoiceThatIsNotApart(t *testing.T) {
 	c.wantNode("kept apart by the device", c.grouped("d", byDevice, required, "node2"), "node2")
 }
 
-// neighbor creates a LogicalVolume on a node whose annotation is spread, with the label of the group ns/web.
-func (c *cluster) neighbor(node, claim, spread string) *topolvmv1.LogicalVolume {
-	c.Helper()
-	lv := newDesiredVolume("pvc-on-"+node, mebi, claim)
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, spread)
-	lv.Labels = map[string]string{v1alpha1.SpreadGroupHashLabel: v1alpha1.Spread{Group: "ns/web"}.GroupHash()}
-	lv.Spec.NodeName = node
-	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
-	c.must(c.api.Create(c.Context(), lv))
-	return lv
-}
-
-func TestNeighbors(t *testing.T) {
-	c := newCluster(t)
-	c.neighbor("same", "ns/a", "node:required:ns/web")
-	c.neighbor("other", "ns/b", "node:required:ns/web")
-	c.neighbor("device", "ns/c", "device:preferred:ns/web")
-	c.neighbor("collision", "ns/d", "node:required:ns/db")
-	c.neighbor("damaged", "ns/e", "required:ns/web")
-	c.must(c.api.Delete(t.Context(), c.neighbor("deleted", "ns/f", "node:required:ns/web")))
-	own := c.neighbor("own", "ns/g", "node:required:ns/web")
-	desired := newDesiredVolume(own.Name, mebi, "ns/a")
-	for node, claim := range map[string]string{"placed": "ns/h", "placed-too": "ns/a"} {
-		lv := newDesiredVolume("pvc-of-"+node, mebi, claim)
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, "node:preferred:ns/web")
-		lv.Spec.NodeName = node
-		c.server.placed.Store(lv.Name, lv)
-	}
-	for scope, want := range map[string][]string{byNode: {"device", "other", "placed"}, byDevice: nil} {
-		others, err := c.server.neighborsOf(t.Context(), desired, v1alpha1.Spread{Group: "ns/web", Scope: scope,
-			Policy: required})
-		if got := slices.Sorted(maps.Keys(others.nodes)); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, %v", scope, got, err)
-		}
-	}
-}
-
-func TestLongListsOfNeighborsAreCut(t *testing.T) {
-	others := neighbors{spread: v1alpha1.Spread{Group: "ns/web"}, nodes: map[string]string{}}
-	for i := range 11 {
-		others.nodes[fmt.Sprintf("node%02d", i)] = "x"
-	}
-	if got := others.excluded(); !strings.Contains(got, "node07 has x; and 3 more") || strings.Contains(got, "node08") {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestACopyIsNotApartFromItsSource(t *testing.T) {
 	c := newCluster(t, roomy("node1", 9000), roomy("node2", 1000))
 	c.wantNode("the source", c.grouped("a", byNode, required, "node1"), "node1")
@@ -246,7 +199,7 @@ func TestSpreadIsNotKnown(t *testing.T) {
 	c.wantRefusal("the volumes of the group cannot be read", request, codes.Unavailable, "spread group ns/web",
 		"no answer")
 	delete(c.fail, "list")
-	c.server.Client = failingClaims{c.server.Client}
+	c.server.volumes.Client = failingClaims{c.server.volumes.Client}
 	c.wantRefusal("the claim cannot be read", request, codes.Unavailable, "claim ns/a", "no answer")
 }
 
@@ -289,26 +242,7 @@ func TestVolumesOfAGroupThatComeTogether(t *testing.T) {
 		if !maps.Equal(count, want) || refused != volumes-len(want) {
 			t.Errorf("%s: got %v, %d refused", name, count, refused)
 		}
-		if len(c.server.groups.open) > 0 {
-			t.Errorf("%s: locks are left: %v", name, c.server.groups.open)
-		}
-	}
-}
-
-func TestALockOfAGroupThatIsNotReleased(t *testing.T) {
-	g := &groupLocks{}
-	if err := g.enter(t.Context(), "ns/web"); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	wantCode(t, "the same group", g.enter(ended, "ns/web"), codes.Aborted)
-	if err := g.enter(t.Context(), "ns/db"); err != nil {
-		t.Error(err)
-	}
-	g.leave("ns/db")
-	g.leave("ns/web")
-	if len(g.open) > 0 {
-		t.Errorf("locks are left: %v", g.open)
+		// No lock is left: the next call gets an answer.
+		c.wantRefusal(name, c.grouped("next", byNode, required, nodes...), codes.ResourceExhausted, "ns/web")
 	}
 }

@@ -66,7 +66,7 @@ func TestAVolumeThatWasCreatedMeanwhileIsNotDeleted(t *testing.T) {
 			w := newWithSource(t, 400*mebi, "")
 			request := prepare(w)
 			w.agent = func(*topolvmv1.LogicalVolume) {}
-			w.server.Live = &overtaken{Reader: w.api, c: w.cluster}
+			w.server.volumes.Live = &overtaken{Reader: w.api, c: w.cluster}
 			_, err := w.server.CreateVolume(t.Context(), request)
 			wantCode(t, "the paused process", err, codes.Aborted)
 			lv := w.get(request.GetName())

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
@@ -162,8 +162,8 @@ type room struct {
 func roomsOf(nodes []corev1.Node, class string) []room {
 	var rooms []room
 	for i := range nodes {
-		if driver.Offers(&nodes[i], class) {
-			rooms = append(rooms, room{nodes[i].Name, driver.CapacityOf(&nodes[i], class)})
+		if supply.Offers(&nodes[i], class) {
+			rooms = append(rooms, room{nodes[i].Name, supply.CapacityOf(&nodes[i], class)})
 		}
 	}
 	slices.SortFunc(rooms, func(a, b room) int {

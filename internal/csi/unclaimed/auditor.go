@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
@@ -135,11 +136,11 @@ func (a *Auditor) judgeOne(ctx context.Context, lv *topolvmv1.LogicalVolume, kno
 // shorter than settleTime.
 func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool,
 	since map[types.UID]time.Time) (early bool, err error) {
-	if driver.IsPreparation(lv) && !known[lv.Status.VolumeID] && !known[lv.Name] {
+	if volumespec.IsPreparation(lv) && !known[lv.Status.VolumeID] && !known[lv.Name] {
 		return a.judgePreparation(ctx, lv, since)
 	}
 	first, before := a.since[lv.UID]
-	refused := driver.IsRefused(lv)
+	refused := supply.IsRefused(lv)
 	unclaimed, err := a.unclaimed(ctx, lv, known)
 	if err != nil {
 		if before {
@@ -217,7 +218,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	switch {
 	case !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
-	case lv.Status.VolumeID == "" && !driver.IsRefused(lv):
+	case lv.Status.VolumeID == "" && !supply.IsRefused(lv):
 		// A client may wait for the volume, but not if it was marked before.
 		if !marked {
 			return false, nil

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
 
@@ -38,7 +38,7 @@ func (a *Auditor) markAllPending(ctx context.Context) error {
 	var errs []error
 	err := paging.Each(ctx, a.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
-			if driver.IsPending(&list.Items[i]) {
+			if supply.IsPending(&list.Items[i]) {
 				errs = append(errs, a.markPending(ctx, &list.Items[i]))
 			}
 		}

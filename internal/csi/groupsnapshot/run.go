@@ -1,4 +1,4 @@
-package driver
+package groupsnapshot
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
@@ -35,22 +36,22 @@ const (
 	suspendMargin = 15 * time.Second
 	// touchLimit is how long a node may take to begin.
 	touchLimit = 20 * time.Second
-	// maxAttempts is the maximum number of attempts in one call.
-	maxAttempts = 3
+	// MaxAttempts is the maximum number of attempts in one call.
+	MaxAttempts = 3
 	// attemptPause is the time before the second attempt, which grows with the attempts.
 	attemptPause = time.Second
 )
 
 // ensureMembers creates the LogicalVolumes of a group that do not exist. If an earlier call has begun to remove the
 // group, it completes this first.
-func (s *GroupServer) ensureMembers(ctx context.Context, g *group,
+func (s *Server) ensureMembers(ctx context.Context, g *group,
 	request *csi.CreateVolumeGroupSnapshotRequest) error {
 	desired, err := s.desiredMembers(ctx, g, request)
 	if err != nil {
 		return err
 	}
 	if g.isAbandoned(len(desired)) {
-		waiting, cancel := withResponseMargin(ctx)
+		waiting, cancel := objects.WithResponseMargin(ctx)
 		defer cancel()
 		if err := s.withdrawAll(waiting, g.members); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (s *GroupServer) ensureMembers(ctx context.Context, g *group,
 		if slices.ContainsFunc(g.members, func(other *topolvmv1.LogicalVolume) bool { return other.Name == lv.Name }) {
 			continue
 		}
-		if err := s.Client.Create(ctx, lv); err != nil {
+		if err := s.volumes.Client.Create(ctx, lv); err != nil {
 			return status.Errorf(codes.Unavailable, "%s: create LogicalVolume %s: %v", g, lv.Name, err)
 		}
 		g.members = append(g.members, lv)
@@ -113,10 +114,10 @@ func leadersOf(members []*topolvmv1.LogicalVolume) ([]*leader, error) {
 
 // run is a group snapshot in progress.
 type run struct {
-	*GroupServer
+	*Server
 	*group
 	leaders []*leader
-	joined  *waiter
+	joined  *objects.Waiter
 	states  []groupprotocol.State
 	// suspended is the longest time for which a node has suspended its volumes. freezing and waited are the longest
 	// parts of it, of any node.
@@ -124,7 +125,7 @@ type run struct {
 }
 
 // complete takes the snapshots of a group whose LogicalVolumes exist.
-func (s *GroupServer) complete(ctx context.Context, g *group) error {
+func (s *Server) complete(ctx context.Context, g *group) error {
 	if !g.isComplete() {
 		leaders, err := leadersOf(g.members)
 		if err != nil {
@@ -138,12 +139,12 @@ func (s *GroupServer) complete(ctx context.Context, g *group) error {
 		for _, l := range leaders {
 			names = append(names, l.lv.Name)
 		}
-		r := &run{GroupServer: s, group: g, leaders: leaders, joined: s.waiters.join(names...)}
-		defer r.joined.leave()
+		r := &run{Server: s, group: g, leaders: leaders, joined: s.volumes.Join(names...)}
+		defer r.joined.Leave()
 		if err := r.take(ctx); err != nil {
 			return err
 		}
-		if g.members, err = s.membersOf(ctx, g.id); err != nil {
+		if g.members, err = s.Members(ctx, g.id); err != nil {
 			return err
 		}
 		if !g.isComplete() {
@@ -155,7 +156,7 @@ func (s *GroupServer) complete(ctx context.Context, g *group) error {
 
 // take follows the protocol until the group is complete. After a failure, it removes the group.
 func (r *run) take(ctx context.Context) error {
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
 	request := r.leaders[0].request
 	if request.Attempt == 0 {
@@ -179,7 +180,7 @@ func (r *run) take(ctx context.Context) error {
 		reason := r.reason()
 		log.FromContext(ctx).Info("an attempt of a group snapshot failed", "group", r.id, "attempt", request.Attempt,
 			"phase", request.Phase, "cause", reason)
-		if request.Phase == groupprotocol.Prepare || next.Attempt-first >= maxAttempts {
+		if request.Phase == groupprotocol.Prepare || next.Attempt-first >= MaxAttempts {
 			return r.fail(ctx, waiting, next, reason)
 		}
 		request = next
@@ -193,7 +194,7 @@ func (r *run) take(ctx context.Context) error {
 // await waits until the nodes have reached the phase of a request, or one of them has failed.
 func (r *run) await(waiting context.Context, request groupprotocol.Request) (groupprotocol.Request,
 	groupprotocol.Outcome, error) {
-	limit := longestWait
+	limit := objects.LongestWait
 	switch request.Phase {
 	case groupprotocol.Prepare:
 		limit = touchLimit
@@ -211,7 +212,7 @@ func (r *run) await(waiting context.Context, request groupprotocol.Request) (gro
 			return next, outcome, nil
 		}
 		select {
-		case <-r.joined.last:
+		case <-r.joined.C:
 			continue
 		case <-ctx.Done():
 		}
@@ -235,9 +236,9 @@ func (r *run) observe(ctx context.Context) error {
 	r.states = nil
 	for _, l := range r.leaders {
 		now := &topolvmv1.LogicalVolume{}
-		err := r.Active.Get(ctx, client.ObjectKeyFromObject(l.lv), now)
+		err := r.volumes.Active.Get(ctx, client.ObjectKeyFromObject(l.lv), now)
 		if apierrors.IsNotFound(err) {
-			err = r.Live.Get(ctx, client.ObjectKeyFromObject(l.lv), now)
+			err = r.volumes.Live.Get(ctx, client.ObjectKeyFromObject(l.lv), now)
 		}
 		switch {
 		case apierrors.IsNotFound(err), err == nil && (now.UID != l.lv.UID || !now.DeletionTimestamp.IsZero()):
@@ -337,7 +338,7 @@ func (r *run) write(ctx context.Context, l *leader, request groupprotocol.Reques
 	}
 	now := &topolvmv1.LogicalVolume{}
 	now.Name = l.lv.Name
-	if err := r.Client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+	if err := r.volumes.Client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)); err != nil {
 		return status.Errorf(codes.Aborted, "%s: request phase %s of node %s: %v", r.group, request.Phase,
 			l.lv.Spec.NodeName, err)
 	}
@@ -373,7 +374,7 @@ func (r *run) logTaken(ctx context.Context) {
 }
 
 // settle removes the annotations of a complete group that only its creation needed, those of the first leader last.
-func (s *GroupServer) settle(ctx context.Context, g *group) error {
+func (s *Server) settle(ctx context.Context, g *group) error {
 	for _, lv := range slices.Backward(g.members) {
 		if !service.IsPendingInGroup(lv) {
 			continue
@@ -383,7 +384,7 @@ func (s *GroupServer) settle(ctx context.Context, g *group) error {
 			v1alpha1.GroupRequestAnnotation, v1alpha1.GroupStateAnnotation} {
 			delete(lv.Annotations, key)
 		}
-		if err := s.Client.Patch(ctx, lv, client.MergeFrom(before)); err != nil {
+		if err := s.volumes.Client.Patch(ctx, lv, client.MergeFrom(before)); err != nil {
 			return status.Errorf(codes.Unavailable, "%s: complete LogicalVolume %s: %v", g, lv.Name, err)
 		}
 	}
@@ -391,21 +392,21 @@ func (s *GroupServer) settle(ctx context.Context, g *group) error {
 }
 
 // withdrawAll deletes LogicalVolumes, and waits until the nodes have removed their snapshots.
-func (s *GroupServer) withdrawAll(ctx context.Context, members []*topolvmv1.LogicalVolume) error {
+func (s *Server) withdrawAll(ctx context.Context, members []*topolvmv1.LogicalVolume) error {
 	for _, lv := range members {
-		err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID})
+		err := s.volumes.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID})
 		if err == nil && service.IsPendingInGroup(lv) {
 			// An agent without group snapshots removes it, too.
 			before := lv.DeepCopy()
 			delete(lv.Annotations, v1alpha1.PendingDeletionAnnotation)
-			err = s.Client.Patch(ctx, lv, client.MergeFrom(before))
+			err = s.volumes.Client.Patch(ctx, lv, client.MergeFrom(before))
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
 		}
 	}
 	for _, lv := range members {
-		if err := s.awaitGone(ctx, lv); err != nil {
+		if err := s.volumes.AwaitGone(ctx, lv); err != nil {
 			return err
 		}
 	}

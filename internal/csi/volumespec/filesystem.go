@@ -1,4 +1,4 @@
-package driver
+package volumespec
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 // Without the record, as for a volume that an earlier version has created, the node agent compares the request with the
 // tags of the source.
 
-// setFileSystem records the file system of a volume; "" records nothing.
-func setFileSystem(lv *topolvmv1.LogicalVolume, kind string) {
+// SetFileSystem records the file system of a volume; "" records nothing.
+func SetFileSystem(lv *topolvmv1.LogicalVolume, kind string) {
 	if kind != "" {
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FileSystemAnnotation, kind)
 	}
@@ -32,8 +32,8 @@ func requestedFileSystem(request *csi.CreateVolumeRequest) string {
 	return ""
 }
 
-// newFileSystem returns the file system that the node agent creates on a new volume, or "" for a block volume.
-func newFileSystem(request *csi.CreateVolumeRequest) string {
+// NewFileSystem returns the file system that the node agent creates on a new volume, or "" for a block volume.
+func NewFileSystem(request *csi.CreateVolumeRequest) string {
 	for _, c := range request.GetVolumeCapabilities() {
 		if c.GetMount() != nil {
 			return cmp.Or(c.GetMount().GetFsType(), service.DefaultFileSystem)
@@ -42,14 +42,14 @@ func newFileSystem(request *csi.CreateVolumeRequest) string {
 	return ""
 }
 
-// setFileSystemOfCopy records the file system of a copy: that of its source, or the requested one if that of the source
+// SetFileSystemOfCopy records the file system of a copy: that of its source, or the requested one if that of the source
 // is not known. It returns InvalidArgument if they differ.
-func setFileSystemOfCopy(desired, source *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
+func SetFileSystemOfCopy(desired, source *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
 	have := source.Annotations[v1alpha1.FileSystemAnnotation]
 	want := requestedFileSystem(request)
 	if err := service.SameFileSystem(source.Name, have, want); err != nil {
 		return err
 	}
-	setFileSystem(desired, cmp.Or(have, want))
+	SetFileSystem(desired, cmp.Or(have, want))
 	return nil
 }

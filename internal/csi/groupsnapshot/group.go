@@ -1,4 +1,5 @@
-package driver
+// Package groupsnapshot is the CSI group controller service of the driver topolvm.io.
+package groupsnapshot
 
 import (
 	"context"
@@ -19,17 +20,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
-// GroupServer is the CSI group controller service (CSI specification v1.12, "Group Controller Service RPC"). A group
+// Server is the CSI group controller service (CSI specification v1.12, "Group Controller Service RPC"). A group
 // snapshot is a set of LogicalVolumes with the same GroupLabel, one for each snapshot. Nothing else records it.
-type GroupServer struct {
+type Server struct {
 	csi.UnimplementedGroupControllerServer
-	*ControllerServer
+	volumes *objects.Volumes
+	locks   *service.Locks
 	// failures delays the responses of calls that fail again, by the ID of the group.
 	failures *flowcontrol.Backoff
 }
@@ -40,13 +45,13 @@ const (
 	maxFailureDelay = 30 * time.Second
 )
 
-// NewGroupServer returns the group controller service of a driver.
-func NewGroupServer(s *ControllerServer) *GroupServer {
-	return &GroupServer{ControllerServer: s, failures: flowcontrol.NewBackOff(failureDelay, maxFailureDelay)}
+// New returns the group controller service. locks are those of the CSI controller service.
+func New(volumes *objects.Volumes, locks *service.Locks) *Server {
+	return &Server{volumes: volumes, locks: locks, failures: flowcontrol.NewBackOff(failureDelay, maxFailureDelay)}
 }
 
 // GroupControllerGetCapabilities returns the capabilities of this service.
-func (s *GroupServer) GroupControllerGetCapabilities(context.Context,
+func (s *Server) GroupControllerGetCapabilities(context.Context,
 	*csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	const kind = csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT
 	return &csi.GroupControllerGetCapabilitiesResponse{Capabilities: []*csi.GroupControllerServiceCapability{{
@@ -57,11 +62,11 @@ func (s *GroupServer) GroupControllerGetCapabilities(context.Context,
 // groupPattern matches the IDs of group snapshots, which are values of GroupLabel.
 var groupPattern = regexp.MustCompile(`^group-[0-9a-f]{32}$`)
 
-// groupID returns the ID of the group snapshot with a name.
-func groupID(name string) string { return "group-" + digest(strings.ToLower(name)) }
+// ID returns the ID of the group snapshot with a name.
+func ID(name string) string { return "group-" + digest(strings.ToLower(name)) }
 
-// memberName returns the name of the LogicalVolume for the snapshot of a source in a group.
-func memberName(group, source string) string {
+// MemberName returns the name of the LogicalVolume for the snapshot of a source in a group.
+func MemberName(group, source string) string {
 	return snapshotref.NamePrefix + digest(group+"/"+source)
 }
 
@@ -73,7 +78,7 @@ func digest(text string) string {
 // CreateVolumeGroupSnapshot creates snapshots of several thin volumes at one instant, on one or several nodes. Either
 // all of them exist when it returns, or none is usable: pending snapshots of a failed call are removed by this call or
 // the next one. A repeated call continues the work of an earlier one.
-func (s *GroupServer) CreateVolumeGroupSnapshot(ctx context.Context,
+func (s *Server) CreateVolumeGroupSnapshot(ctx context.Context,
 	request *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	if request.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "name is required")
@@ -81,7 +86,7 @@ func (s *GroupServer) CreateVolumeGroupSnapshot(ctx context.Context,
 	if err := checkSources(request.GetSourceVolumeIds()); err != nil {
 		return nil, err
 	}
-	id := groupID(request.GetName())
+	id := ID(request.GetName())
 	if err := s.locks.Enter(id); err != nil {
 		return nil, err
 	}
@@ -98,12 +103,12 @@ func (s *GroupServer) CreateVolumeGroupSnapshot(ctx context.Context,
 // delay waits before a call for a group fails again, unless its caller repeats it with a delay anyway.
 // external-snapshotter writes to the VolumeGroupSnapshotContent after each other error, and repeats the call at once
 // because of this write.
-func (s *GroupServer) delay(ctx context.Context, id string, err error) {
+func (s *Server) delay(ctx context.Context, id string, err error) {
 	switch status.Code(err) {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
 		return
 	}
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
 	select {
 	case <-time.After(s.failures.Get(id)):
@@ -113,9 +118,9 @@ func (s *GroupServer) delay(ctx context.Context, id string, err error) {
 	s.failures.GC()
 }
 
-func (s *GroupServer) createGroup(ctx context.Context, id string,
+func (s *Server) createGroup(ctx context.Context, id string,
 	request *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
-	present, err := s.membersOf(ctx, id)
+	present, err := s.Members(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +168,10 @@ func otherSource(members []*topolvmv1.LogicalVolume, ids []string) string {
 	return ""
 }
 
-// membersOf reads the LogicalVolumes of a group from the API server, sorted by name.
-func (s *GroupServer) membersOf(ctx context.Context, id string) ([]*topolvmv1.LogicalVolume, error) {
+// Members reads the LogicalVolumes of a group from the API server, sorted by name.
+func (s *Server) Members(ctx context.Context, id string) ([]*topolvmv1.LogicalVolume, error) {
 	var members []*topolvmv1.LogicalVolume
-	err := paging.Each(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
+	err := paging.Each(ctx, s.volumes.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			members = append(members, &list.Items[i])
 		}
@@ -179,7 +184,7 @@ func (s *GroupServer) membersOf(ctx context.Context, id string) ([]*topolvmv1.Lo
 }
 
 // DeleteVolumeGroupSnapshot deletes all snapshots of a group. It succeeds if none exists.
-func (s *GroupServer) DeleteVolumeGroupSnapshot(ctx context.Context,
+func (s *Server) DeleteVolumeGroupSnapshot(ctx context.Context,
 	request *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
 	if id == "" {
@@ -193,7 +198,7 @@ func (s *GroupServer) DeleteVolumeGroupSnapshot(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
 	if err := s.withdrawAll(waiting, members); err != nil {
 		return nil, err
@@ -203,11 +208,11 @@ func (s *GroupServer) DeleteVolumeGroupSnapshot(ctx context.Context,
 
 // known returns the members of a group. It returns an error if the IDs of snapshots, unless there are none, are not
 // those of the group. A snapshot that no longer exists is not an error.
-func (s *GroupServer) known(ctx context.Context, id string, snapshots []string) ([]*topolvmv1.LogicalVolume, error) {
+func (s *Server) known(ctx context.Context, id string, snapshots []string) ([]*topolvmv1.LogicalVolume, error) {
 	var members []*topolvmv1.LogicalVolume
 	if groupPattern.MatchString(id) {
 		var err error
-		if members, err = s.membersOf(ctx, id); err != nil {
+		if members, err = s.Members(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -222,7 +227,7 @@ func (s *GroupServer) known(ctx context.Context, id string, snapshots []string) 
 			func(lv *topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == snapshot }) {
 			continue
 		}
-		other, err := s.find(ctx, snapshot)
+		other, err := s.volumes.Find(ctx, snapshot)
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +240,7 @@ func (s *GroupServer) known(ctx context.Context, id string, snapshots []string) 
 }
 
 // GetVolumeGroupSnapshot returns a complete group snapshot.
-func (s *GroupServer) GetVolumeGroupSnapshot(ctx context.Context,
+func (s *Server) GetVolumeGroupSnapshot(ctx context.Context,
 	request *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
 	if id == "" {
@@ -278,7 +283,7 @@ func (g *group) message() *csi.VolumeGroupSnapshot {
 	created := timestamppb.New(g.members[0].CreationTimestamp.Time)
 	answer := &csi.VolumeGroupSnapshot{GroupSnapshotId: g.id, CreationTime: created, ReadyToUse: true}
 	for _, lv := range g.members {
-		snapshot := snapshotOf(lv, lv.Annotations[v1alpha1.GroupSourceAnnotation])
+		snapshot := volumespec.SnapshotMessage(lv, lv.Annotations[v1alpha1.GroupSourceAnnotation])
 		snapshot.GroupSnapshotId, snapshot.CreationTime = g.id, created
 		answer.Snapshots = append(answer.Snapshots, snapshot)
 	}
@@ -286,15 +291,15 @@ func (g *group) message() *csi.VolumeGroupSnapshot {
 }
 
 // desiredMembers returns the LogicalVolumes of a new group, sorted by name.
-func (s *GroupServer) desiredMembers(ctx context.Context, g *group,
+func (s *Server) desiredMembers(ctx context.Context, g *group,
 	request *csi.CreateVolumeGroupSnapshotRequest) ([]*topolvmv1.LogicalVolume, error) {
-	thick, err := s.thickClasses(ctx)
+	thick, err := supply.ThickClasses(ctx, s.volumes.Client)
 	if err != nil {
 		return nil, err
 	}
 	var desired []*topolvmv1.LogicalVolume
 	for _, id := range request.GetSourceVolumeIds() {
-		source, err := s.find(ctx, id)
+		source, err := s.volumes.Find(ctx, id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -304,33 +309,26 @@ func (s *GroupServer) desiredMembers(ctx context.Context, g *group,
 		case thick[source.Spec.DeviceClass]:
 			return nil, status.Errorf(codes.InvalidArgument, "volume %s (LogicalVolume %s) is in device class %s, "+
 				"which is thick: a group snapshot can only have thin volumes", id, source.Name, source.Spec.DeviceClass)
-		case s.nodeNotReady(ctx, source.Spec.NodeName):
+		case s.volumes.NodeNotReady(ctx, source.Spec.NodeName):
 			return nil, status.Errorf(codes.Unavailable, "volume %s is on node %s, which is not ready", id,
 				source.Spec.NodeName)
 		}
-		desired = append(desired, newMember(g, source, id, service.ClaimOf(request.GetParameters())))
+		desired = append(desired, NewMember(g.id, source, id, service.ClaimOf(request.GetParameters())))
 	}
 	slices.SortFunc(desired, func(a, b *topolvmv1.LogicalVolume) int { return strings.Compare(a.Name, b.Name) })
 	return desired, nil
 }
 
-// newMember returns the LogicalVolume for the snapshot of a source. It has no finalizer: the agent sets it before it
+// NewMember returns the LogicalVolume for the snapshot of a source. It has no finalizer: the agent sets it before it
 // creates anything, so the object of a node whose agent has no group snapshots is simply deleted.
-func newMember(g *group, source *topolvmv1.LogicalVolume, id, claim string) *topolvmv1.LogicalVolume {
-	lv := newDesiredVolume(memberName(g.id, source.Name), sizeOfVolume(source), claim)
-	setEncryption(lv, source.Annotations[v1alpha1.EncryptionAnnotation])
-	setRequested(lv, requestedOf(source))
-	setFileSystem(lv, source.Annotations[v1alpha1.FileSystemAnnotation])
-	lv.Spec.Source = source.Name
-	lv.Spec.AccessType = accessSnapshot
-	lv.Spec.DeviceClass = source.Spec.DeviceClass
-	lv.Spec.NodeName = source.Spec.NodeName
-	lv.Labels = map[string]string{v1alpha1.GroupLabel: g.id}
+func NewMember(group string, source *topolvmv1.LogicalVolume, id, claim string) *topolvmv1.LogicalVolume {
+	lv := volumespec.Snapshot(MemberName(group, source.Name), source, claim)
+	lv.Labels = map[string]string{v1alpha1.GroupLabel: group}
 	if lv.Annotations == nil {
 		lv.Annotations = map[string]string{}
 	}
 	lv.Annotations[v1alpha1.GroupSourceAnnotation] = id
-	lv.Annotations[v1alpha1.GroupPendingAnnotation] = g.id
+	lv.Annotations[v1alpha1.GroupPendingAnnotation] = group
 	lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "group snapshot"
 	return lv
 }

@@ -1,7 +1,6 @@
-package driver
+package volumespec
 
 import (
-	"context"
 	"strconv"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -20,8 +19,8 @@ import (
 // extent is the default size of LVM's extents in bytes. LVM rounds the sizes of volumes up to it.
 const extent = 4 * mebi
 
-// setRequested records the size that was requested for a volume, in bytes; 0 removes the record.
-func setRequested(lv *topolvmv1.LogicalVolume, size int64) {
+// SetRequested records the size that was requested for a volume, in bytes; 0 removes the record.
+func SetRequested(lv *topolvmv1.LogicalVolume, size int64) {
 	if size == 0 {
 		delete(lv.Annotations, v1alpha1.RequestedSizeAnnotation)
 		return
@@ -29,8 +28,8 @@ func setRequested(lv *topolvmv1.LogicalVolume, size int64) {
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.RequestedSizeAnnotation, strconv.FormatInt(size, 10))
 }
 
-// recordedOf returns the size that is recorded for a volume, in bytes; 0 if there is none that is a size.
-func recordedOf(lv *topolvmv1.LogicalVolume) int64 {
+// RecordedOf returns the size that is recorded for a volume, in bytes; 0 if there is none that is a size.
+func RecordedOf(lv *topolvmv1.LogicalVolume) int64 {
 	size, err := strconv.ParseInt(lv.Annotations[v1alpha1.RequestedSizeAnnotation], 10, 64)
 	if err != nil {
 		return 0
@@ -38,12 +37,12 @@ func recordedOf(lv *topolvmv1.LogicalVolume) int64 {
 	return max(0, size)
 }
 
-// requestedOf returns the size that was requested for a volume, or for the source of a snapshot, in bytes. It is at
+// RequestedOf returns the size that was requested for a volume, or for the source of a snapshot, in bytes. It is at
 // most the present size. If none is recorded, or if the recorded one is that of an expansion that was not made, it is
 // the size in the spec, which is the request of a volume rounded up to sectors, and the size of a snapshot.
-func requestedOf(lv *topolvmv1.LogicalVolume) int64 {
-	size := sizeOfVolume(lv)
-	if recorded := recordedOf(lv); recorded > 0 && recorded <= size {
+func RequestedOf(lv *topolvmv1.LogicalVolume) int64 {
+	size := SizeOf(lv)
+	if recorded := RecordedOf(lv); recorded > 0 && recorded <= size {
 		return recorded
 	}
 	if spec := lv.Spec.Size.Value(); spec > 0 && spec < size {
@@ -52,37 +51,23 @@ func requestedOf(lv *topolvmv1.LogicalVolume) int64 {
 	return size
 }
 
-// recallRequest gives a snapshot of an earlier version, which has no record, the request of its source, if the source
-// exists and still has the size that it had then. It changes only the given object.
-func (s *ControllerServer) recallRequest(ctx context.Context, snapshot *topolvmv1.LogicalVolume) error {
-	if snapshot.Spec.AccessType != accessSnapshot || recordedOf(snapshot) > 0 {
-		return nil
-	}
-	source, err := s.live(ctx, snapshot.Spec.Source)
-	if err != nil || source == nil || sizeOfVolume(source) != sizeOfVolume(snapshot) {
-		return err
-	}
-	setRequested(snapshot, requestedOf(source))
-	return nil
-}
-
-// isEnough reports whether a copy can be created for a request, which is rounded up as that for an empty volume: if at
+// IsEnough reports whether a copy can be created for a request, which is rounded up as that for an empty volume: if at
 // least as much was requested as for the source, or if an empty volume would be as large as the source.
-func isEnough(source *topolvmv1.LogicalVolume, size int64) bool {
-	return size >= requestedOf(source) || add(size, extent-1)/extent*extent >= sizeOfVolume(source)
+func IsEnough(source *topolvmv1.LogicalVolume, size int64) bool {
+	return size >= RequestedOf(source) || Sum(size, extent-1)/extent*extent >= SizeOf(source)
 }
 
-// setSizeOfCopy gives a copy at least the size of its source. It returns OutOfRange if too little is requested for it,
+// SetSizeOfCopy gives a copy at least the size of its source. It returns OutOfRange if too little is requested for it,
 // or if the source is larger than the limit of the request in bytes, 0 for none.
-func setSizeOfCopy(desired, source *topolvmv1.LogicalVolume, limit int64) error {
+func SetSizeOfCopy(desired, source *topolvmv1.LogicalVolume, limit int64) error {
 	size := desired.Spec.Size.Value()
-	have := sizeOfVolume(source)
+	have := SizeOf(source)
 	switch {
 	case size >= have:
 		return nil
-	case !isEnough(source, size):
+	case !IsEnough(source, size):
 		return status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d: request at least %d",
-			size, source.Name, have, requestedOf(source))
+			size, source.Name, have, RequestedOf(source))
 	case limit > 0 && have > limit:
 		return status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is requested, but the source %s has %d",
 			limit, source.Name, have)

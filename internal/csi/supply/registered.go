@@ -1,4 +1,4 @@
-package driver
+package supply
 
 import (
 	"context"
@@ -20,11 +20,6 @@ func IsRegistered(node *storagev1.CSINode) bool {
 }
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
-
-// registeredNodes returns the names of the nodes on which the driver is registered.
-func (s *ControllerServer) registeredNodes(ctx context.Context) (map[string]bool, error) {
-	return RegisteredNodes(ctx, s.Client)
-}
 
 // RegisteredNodes returns the names of the nodes on which the driver is registered. The reader must be a cache.
 func RegisteredNodes(ctx context.Context, reader client.Reader) (map[string]bool, error) {

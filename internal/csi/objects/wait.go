@@ -1,4 +1,4 @@
-package driver
+package objects
 
 import (
 	"context"
@@ -18,37 +18,39 @@ import (
 // waiters are calls that wait for a change of a LogicalVolume. The event handler of the informer wakes them.
 type waiters struct {
 	mu   sync.Mutex
-	open map[string]map[*waiter]bool
+	open map[string]map[*Waiter]bool
 }
 
-// waiter receives the latest event of its objects.
-type waiter struct {
-	last  chan volumeEvent
-	leave func()
+// Waiter receives the latest event of its
+type Waiter struct {
+	// C receives the latest event.
+	C chan Event
+	// Leave ends the wait.
+	Leave func()
 }
 
-// volumeEvent is an event of an object. If stale is true, the object was deleted or has settled: the cache holds
+// Event is an event of an object. If stale is true, the object was deleted or has settled: the cache holds
 // neither.
-type volumeEvent struct {
+type Event struct {
 	lv             *topolvmv1.LogicalVolume
 	deleted, stale bool
 }
 
-// join starts to wait for objects. A caller that joins before it writes an object misses no answer.
-func (w *waiters) join(names ...string) *waiter {
+// join starts to wait for  A caller that joins before it writes an object misses no answer.
+func (w *waiters) join(names ...string) *Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
-		w.open = map[string]map[*waiter]bool{}
+		w.open = map[string]map[*Waiter]bool{}
 	}
-	joined := &waiter{last: make(chan volumeEvent, 1)}
+	joined := &Waiter{C: make(chan Event, 1)}
 	for _, name := range names {
 		if w.open[name] == nil {
-			w.open[name] = map[*waiter]bool{}
+			w.open[name] = map[*Waiter]bool{}
 		}
 		w.open[name][joined] = true
 	}
-	joined.leave = func() {
+	joined.Leave = func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, name := range names {
@@ -63,7 +65,7 @@ func (w *waiters) join(names ...string) *waiter {
 
 func (w *waiters) wake(object any) {
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
-		w.notify(volumeEvent{lv: lv})
+		w.notify(Event{lv: lv})
 	}
 }
 
@@ -75,19 +77,19 @@ func (w *waiters) remove(object any) {
 	}
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
 		gone := !missed && lv.DeletionTimestamp != nil
-		w.notify(volumeEvent{lv: lv, deleted: gone, stale: missed || !gone && len(lv.Finalizers) == 0})
+		w.notify(Event{lv: lv, deleted: gone, stale: missed || !gone && len(lv.Finalizers) == 0})
 	}
 }
 
-func (w *waiters) notify(n volumeEvent) {
+func (w *waiters) notify(n Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for joined := range w.open[n.lv.Name] {
 		select {
-		case <-joined.last:
+		case <-joined.C:
 		default:
 		}
-		joined.last <- n // This does not block: there is only one sender.
+		joined.C <- n // This does not block: there is only one sender.
 	}
 }
 
@@ -100,9 +102,9 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 	}
 }
 
-// await waits until done returns true for an object. first is its known state. done receives nil when the object no
-// longer exists. If await returns an error, it also returns the last known state, which is never nil.
-func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume,
+// Await waits until done returns true for an object. first is its known state. done receives nil when the object no
+// longer exists. If Await returns an error, it also returns the last known state, which is never nil.
+func (v *Volumes) Await(ctx context.Context, joined *Waiter, first *topolvmv1.LogicalVolume,
 	done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
 	lv := first
 	last := first
@@ -115,8 +117,8 @@ func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *top
 			return lv, nil
 		}
 		select {
-		case n := <-joined.last:
-			now, err := s.read(ctx, first, n)
+		case n := <-joined.C:
+			now, err := v.read(ctx, first, n)
 			if err != nil {
 				return last, err
 			}
@@ -131,21 +133,21 @@ func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *top
 
 // read returns the object of an event. If the event is stale, or is for another object with the same name, read gets
 // the object from the API server.
-func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume,
-	n volumeEvent) (*topolvmv1.LogicalVolume, error) {
+func (v *Volumes) read(ctx context.Context, known *topolvmv1.LogicalVolume,
+	n Event) (*topolvmv1.LogicalVolume, error) {
 	switch {
 	case n.stale || n.lv.UID != known.UID:
-		return s.liveByUID(ctx, known)
+		return v.ReadByUID(ctx, known)
 	case n.deleted:
 		return nil, nil
 	}
 	return n.lv, nil
 }
 
-// live returns a LogicalVolume from the API server, or nil if there is none.
-func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.LogicalVolume, error) {
+// Read returns a LogicalVolume from the API server, or nil if there is none.
+func (v *Volumes) Read(ctx context.Context, name string) (*topolvmv1.LogicalVolume, error) {
 	lv := &topolvmv1.LogicalVolume{}
-	err := s.Live.Get(ctx, client.ObjectKey{Name: name}, lv)
+	err := v.Live.Get(ctx, client.ObjectKey{Name: name}, lv)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -155,19 +157,19 @@ func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.Lo
 	return lv, nil
 }
 
-// liveByUID returns an object from the API server, or nil if it no longer exists. An object with the same name and
+// ReadByUID returns an object from the API server, or nil if it no longer exists. An object with the same name and
 // another UID does not count.
-func (s *ControllerServer) liveByUID(ctx context.Context,
+func (v *Volumes) ReadByUID(ctx context.Context,
 	known *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
-	lv, err := s.live(ctx, known.Name)
+	lv, err := v.Read(ctx, known.Name)
 	if err != nil || lv == nil || lv.UID != known.UID {
 		return nil, err
 	}
 	return lv, nil
 }
 
-// timeoutError returns the error of a call whose deadline is over, with the known reason.
-func timeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
+// TimeoutError returns the error of a call whose deadline is over, with the known reason.
+func TimeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name,
 		what, reasonOf(lv))
 }

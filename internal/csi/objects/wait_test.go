@@ -1,14 +1,17 @@
-package driver
+package objects
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // An object that leaves the cache has settled or was deleted. If the watch does not tell which, the API server is read.
@@ -44,25 +47,26 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 		"another one of its name was there": {func(w *waiters) { w.remove(another) }, true, "live"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t)
-			c.agent = func(*topolvmv1.LogicalVolume) {}
-			known := object(func(lv *topolvmv1.LogicalVolume) {
-				lv.UID = ""
-				lv.Status.VolumeID = ""
-			})
-			c.must(c.api.Create(t.Context(), known)) // It gets the first UID.
-			known.Status.VolumeID = "live"
-			c.must(c.api.Status().Update(t.Context(), known))
-			if !tt.present {
-				known.Finalizers = nil
-				c.must(c.api.Update(t.Context(), known))
-				c.must(c.api.Delete(t.Context(), known))
+			api := memory.Builder().Build()
+			v := New(Options{Client: api, Live: api})
+			known := object(func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "" })
+			err := api.Create(t.Context(), known)
+			if err == nil {
+				known.Status.VolumeID = "live"
+				err = api.Status().Update(t.Context(), known)
 			}
-			joined := c.server.waiters.join("v")
-			defer joined.leave()
-			tt.tell(&c.server.waiters)
+			if err == nil && !tt.present {
+				known.Finalizers = nil
+				err = errors.Join(api.Update(t.Context(), known), api.Delete(t.Context(), known))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			joined := v.Join("v")
+			defer joined.Leave()
+			tt.tell(&v.waiters)
 			calls := 0
-			lv, err := c.server.await(t.Context(), joined, known,
+			lv, err := v.Await(t.Context(), joined, known,
 				func(*topolvmv1.LogicalVolume) (bool, error) { calls++; return calls > 1, nil })
 			got := "-"
 			if lv != nil {
@@ -83,24 +87,30 @@ func TestTheLastNewsCount(t *testing.T) {
 		w.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"},
 			Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}})
 	}
-	if n := <-joined.last; n.lv.Status.VolumeID != "3" {
+	if n := <-joined.C; n.lv.Status.VolumeID != "3" {
 		t.Errorf("got %s", n.lv.Status.VolumeID)
 	}
-	joined.leave()
+	joined.Leave()
 	if len(w.open) != 0 {
 		t.Errorf("%d are still open", len(w.open))
 	}
 }
 
+type failingReads struct{ client.Reader }
+
+func (failingReads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("timeout")
+}
+
 // After a failed read, it is unknown whether the object exists.
 func TestAReadThatFailsWhileWaiting(t *testing.T) {
-	c := newCluster(t)
+	v := New(Options{Client: memory.Builder().Build()})
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1"}}
-	joined := c.server.waiters.join("v")
-	defer joined.leave()
-	c.server.waiters.remove(lv)
-	c.server.Live = failingReads{c.api}
-	seen, err := c.server.await(t.Context(), joined, lv,
+	joined := v.Join("v")
+	defer joined.Leave()
+	v.waiters.remove(lv)
+	v.Live = failingReads{}
+	seen, err := v.Await(t.Context(), joined, lv,
 		func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
 	if err == nil || seen == nil {
 		t.Errorf("got %v, %v", seen, err)
@@ -110,19 +120,19 @@ func TestAReadThatFailsWhileWaiting(t *testing.T) {
 // If an object is deleted at the moment when the deadline of a call is over, the call returns an error and does not
 // panic.
 func TestDeletedWhenTheTimeIsOver(t *testing.T) {
-	c := newCluster(t)
+	v := New(Options{Client: memory.Builder().Build()})
 	now := metav1.Now()
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1", DeletionTimestamp: &now}}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 50 { // Which of the two is selected first is random.
-		joined := c.server.waiters.join("v")
-		c.server.waiters.remove(lv)
-		if made, err := c.server.awaitCreation(t.Context(), over, joined,
+		joined := v.Join("v")
+		v.waiters.remove(lv)
+		if made, err := v.awaitCreation(t.Context(), over, joined,
 			&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v",
 				UID: "uid-1"}}); made != nil || err == nil {
 			t.Fatalf("got %v, %v", made, err)
 		}
-		joined.leave()
+		joined.Leave()
 	}
 }

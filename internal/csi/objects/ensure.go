@@ -1,10 +1,7 @@
-package driver
+package objects
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -17,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -27,37 +26,37 @@ import (
 // yet, or nil.
 type setNode func(present *topolvmv1.LogicalVolume) error
 
-// ensureVolume creates the volume of a LogicalVolume, or finds it if it exists. place sets the node before the object
-// is created.
-func (s *ControllerServer) ensureVolume(ctx context.Context, desired *topolvmv1.LogicalVolume,
+// Ensure creates the volume of a LogicalVolume, or finds it if it exists. place sets the node before the object is
+// created.
+func (v *Volumes) Ensure(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	place setNode) (*topolvmv1.LogicalVolume, error) {
-	waiting, cancel := withResponseMargin(ctx)
+	waiting, cancel := WithResponseMargin(ctx)
 	defer cancel()
-	joined := s.waiters.join(desired.Name)
-	defer joined.leave()
+	joined := v.waiters.join(desired.Name)
+	defer joined.Leave()
 	for {
-		present, err := s.createOrGet(ctx, desired, place)
+		present, err := v.createOrGet(ctx, desired, place)
 		if err != nil {
 			return nil, err
 		}
 		if present == nil {
-			return s.awaitCreation(ctx, waiting, joined, desired.DeepCopy())
+			return v.awaitCreation(ctx, waiting, joined, desired.DeepCopy())
 		}
-		again, err := s.reuse(waiting, desired, present, place)
+		again, err := v.reuse(waiting, desired, present, place)
 		if err != nil {
 			return nil, err
 		}
 		if !again {
-			return s.awaitCreation(ctx, waiting, joined, present)
+			return v.awaitCreation(ctx, waiting, joined, present)
 		}
 	}
 }
 
 // createOrGet creates a LogicalVolume and returns nil. If it already exists, createOrGet returns the object of the API
 // server.
-func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.LogicalVolume,
+func (v *Volumes) createOrGet(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	place setNode) (*topolvmv1.LogicalVolume, error) {
-	err := s.Active.Get(ctx, client.ObjectKeyFromObject(desired), &topolvmv1.LogicalVolume{})
+	err := v.Active.Get(ctx, client.ObjectKeyFromObject(desired), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
 		return nil, status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", desired.Name, err)
 	}
@@ -67,17 +66,17 @@ func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.L
 		if refused = place(nil); refused == nil {
 			desired.UID = ""
 			desired.ResourceVersion = ""
-			if err := s.setFinalizer(ctx, desired); err != nil {
+			if err := v.setFinalizer(ctx, desired); err != nil {
 				return nil, err
 			}
-			if err := s.Client.Create(ctx, desired); err == nil {
+			if err := v.Client.Create(ctx, desired); err == nil {
 				return nil, nil
 			} else if !apierrors.IsAlreadyExists(err) {
 				return nil, status.Errorf(codes.Unavailable, "create LogicalVolume %s: %v", desired.Name, err)
 			}
 		}
 	}
-	present, err := s.live(ctx, desired.Name)
+	present, err := v.Read(ctx, desired.Name)
 	switch {
 	case present != nil || err != nil:
 		return present, err
@@ -90,17 +89,17 @@ func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.L
 // setFinalizer gives a new LogicalVolume the finalizer and the label that its agent would add before it creates
 // anything, if no other node offers the device class, and removes them otherwise. This saves a write to the API server.
 // If another node can create the volume, the agent adds them: giveUp needs to know whether it has begun.
-func (s *ControllerServer) setFinalizer(ctx context.Context, desired *topolvmv1.LogicalVolume) error {
+func (v *Volumes) setFinalizer(ctx context.Context, desired *topolvmv1.LogicalVolume) error {
 	nodes := &corev1.NodeList{}
-	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := v.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return status.Errorf(codes.Unavailable, "list Nodes: %v", err)
 	}
 	ready, others := false, false
 	for i := range nodes.Items {
 		if node := &nodes.Items[i]; node.Name == desired.Spec.NodeName {
-			ready = !isNotReady(node)
+			ready = !supply.IsNotReady(node)
 		} else {
-			others = others || Offers(node, desired.Spec.DeviceClass)
+			others = others || supply.Offers(node, desired.Spec.DeviceClass)
 		}
 	}
 	if others || !ready {
@@ -118,71 +117,41 @@ func (s *ControllerServer) setFinalizer(ctx context.Context, desired *topolvmv1.
 
 // reuse decides what to do with an existing object. It returns true if the object no longer exists and must be created
 // again.
-func (s *ControllerServer) reuse(waiting context.Context, desired, present *topolvmv1.LogicalVolume,
+func (v *Volumes) reuse(waiting context.Context, desired, present *topolvmv1.LogicalVolume,
 	place setNode) (bool, error) {
+	differs := volumespec.Differences(desired, present)
 	switch {
 	case !present.DeletionTimestamp.IsZero():
-		return true, s.awaitGone(waiting, present)
-	case !compatible(desired, present):
+		return true, v.AwaitGone(waiting, present)
+	case differs != "":
 		return false, status.Errorf(codes.AlreadyExists,
-			"volume %s already exists with other properties: %s", desired.Name, differences(desired, present))
+			"volume %s already exists with other properties: %s", desired.Name, differs)
 	case present.Status.VolumeID != "":
 		return false, nil
 	}
 	// An answer to an earlier call does not apply to this one.
 	if service.IsRefusal(present.Status.Code) {
-		return true, s.withdraw(waiting, present)
+		return true, v.Withdraw(waiting, present)
 	}
 	if err := place(present); err != nil {
 		return false, err
 	}
 	if desired.Spec.NodeName != present.Spec.NodeName {
-		return true, s.withdraw(waiting, present)
+		return true, v.Withdraw(waiting, present)
 	}
 	return false, nil
 }
 
-func compatible(desired, present *topolvmv1.LogicalVolume) bool {
-	return differences(desired, present) == ""
-}
-
-// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot, and
-// of a copy for the same request, which is that of its source and may have grown since.
-func differences(desired, present *topolvmv1.LogicalVolume) string {
-	var list []string
-	add := func(what, want, have string) {
-		if want != have {
-			list = append(list, fmt.Sprintf("%s %q instead of %q", what, have, want))
-		}
-	}
-	add("source", originOf(desired), originOf(present))
-	if desired.Spec.DeviceClass != "" {
-		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
-	}
-	add("encryption", desired.Annotations[v1alpha1.EncryptionAnnotation],
-		present.Annotations[v1alpha1.EncryptionAnnotation])
-	// An earlier version recorded no file system.
-	if kind := present.Annotations[v1alpha1.FileSystemAnnotation]; kind != "" {
-		add("file system", cmp.Or(desired.Annotations[v1alpha1.FileSystemAnnotation], kind), kind)
-	}
-	add("access", desired.Spec.AccessType, present.Spec.AccessType)
-	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
-	if desired.Spec.AccessType != accessSnapshot && !isSameCopy(desired, present) {
-		add("size", desired.Spec.Size.String(), present.Spec.Size.String())
-	}
-	return strings.Join(list, ", ")
-}
-
 // awaitCreation waits until the node has created a volume. If the node refuses, it deletes the LogicalVolume.
-func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
+func (v *Volumes) awaitCreation(ctx, waiting context.Context, joined *Waiter,
 	desired *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
-	lost := s.nodeNotReady(ctx, desired.Spec.NodeName)
+	lost := v.NodeNotReady(ctx, desired.Spec.NodeName)
 	if lost {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeout(waiting, notReadyTimeout)
 		defer cancel()
 	}
-	lv, err := s.await(waiting, joined, desired, func(lv *topolvmv1.LogicalVolume) (bool, error) {
+	lv, err := v.Await(waiting, joined, desired, func(lv *topolvmv1.LogicalVolume) (bool, error) {
 		if lv == nil {
 			return false, status.Errorf(codes.Aborted,
 				"LogicalVolume %s was deleted while its volume was being created", desired.Name)
@@ -194,7 +163,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		return lv, nil
 	case err == nil:
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
-		err := s.withdraw(waiting, lv)
+		err := v.Withdraw(waiting, lv)
 		switch {
 		case status.Code(err) == codes.Aborted:
 			return nil, err // The refusal may no longer be the answer of the node.
@@ -205,9 +174,9 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		}
 		return nil, refusal
 	case waiting.Err() != nil && ctx.Err() == nil && lost:
-		return nil, s.giveUp(ctx, lv)
+		return nil, v.giveUp(ctx, lv)
 	case waiting.Err() != nil:
-		return nil, timeoutError(lv, "created", waiting.Err())
+		return nil, TimeoutError(lv, "created", waiting.Err())
 	}
 	return nil, err
 }
@@ -215,37 +184,37 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 // notReadyTimeout is the wait for a node that is not ready. It is short, because other calls wait for a worker.
 const notReadyTimeout = 10 * time.Second
 
-// nodeNotReady reports whether a node does not exist or is not ready.
-func (s *ControllerServer) nodeNotReady(ctx context.Context, name string) bool {
+// NodeNotReady reports whether a node does not exist or is not ready.
+func (v *Volumes) NodeNotReady(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+	if err := v.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	return isNotReady(node)
+	return supply.IsNotReady(node)
 }
 
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
 // created nothing: giveUp then deletes the object, so that another node can create the volume. An object that was
 // created with the finalizer (setFinalizer) stays, because no other node could create the volume.
-func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	late := timeoutError(lv, "created", context.DeadlineExceeded)
+func (v *Volumes) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	late := TimeoutError(lv, "created", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}
 	// The agent adds its finalizer before it creates anything. The precondition on the resource version ensures that it
 	// has not done so since.
 	exact := client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion}
-	if err := s.Client.Delete(ctx, lv, exact); err != nil {
+	if err := v.Client.Delete(ctx, lv, exact); err != nil {
 		return late
 	}
 	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
 }
 
-// withdraw deletes an object without a volume, as it was read, and waits until the node has removed what it has created
+// Withdraw deletes an object without a volume, as it was read, and waits until the node has removed what it has created
 // for it. If the object has changed since, withdraw returns Aborted and deletes nothing: the node may have created the
 // volume, and another operator may have created its PersistentVolume. The caller repeats the call, which reads again.
-func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
+func (v *Volumes) Withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	err := v.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
 	switch {
 	case apierrors.IsConflict(err):
 		return status.Errorf(codes.Aborted, "LogicalVolume %s of node %s has changed since it was read, so it is not "+
@@ -253,28 +222,28 @@ func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVo
 	case client.IgnoreNotFound(err) != nil:
 		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
 	}
-	return s.awaitGone(ctx, lv)
+	return v.AwaitGone(ctx, lv)
 }
 
-// remove deletes an object and its volume, and waits until the node has removed its logical volume.
-func (s *ControllerServer) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
+// Remove deletes an object and its volume, and waits until the node has removed its logical volume.
+func (v *Volumes) Remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if err := v.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
 	}
-	return s.awaitGone(ctx, lv)
+	return v.AwaitGone(ctx, lv)
 }
 
-// awaitGone waits until an object no longer exists.
-func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	joined := s.waiters.join(lv.Name)
-	defer joined.leave()
-	now, err := s.liveByUID(ctx, lv)
+// AwaitGone waits until an object no longer exists.
+func (v *Volumes) AwaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	joined := v.waiters.join(lv.Name)
+	defer joined.Leave()
+	now, err := v.ReadByUID(ctx, lv)
 	if err != nil || now == nil {
 		return err
 	}
-	last, err := s.await(ctx, joined, now, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
+	last, err := v.Await(ctx, joined, now, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
 	if err != nil && ctx.Err() != nil {
-		return timeoutError(last, "removed", ctx.Err())
+		return TimeoutError(last, "removed", ctx.Err())
 	}
 	return err
 }

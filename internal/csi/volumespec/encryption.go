@@ -1,4 +1,4 @@
-package driver
+package volumespec
 
 import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// setEncryption records how the volume of a LogicalVolume is encrypted. method is "" for one that is not.
-func setEncryption(lv *topolvmv1.LogicalVolume, method string) {
+// SetEncryption records how the volume of a LogicalVolume is encrypted. method is "" for one that is not.
+func SetEncryption(lv *topolvmv1.LogicalVolume, method string) {
 	if method != "" {
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, method)
 	}

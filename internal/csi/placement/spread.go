@@ -1,4 +1,4 @@
-package driver
+package placement
 
 import (
 	"context"
@@ -13,17 +13,16 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 )
 
 // This file keeps the volumes of a spread group on different nodes. The node agent keeps them on different devices.
 
-// setSpread records in a LogicalVolume how it is kept apart from the volumes of other claims. It returns
+// SetSpread records in a LogicalVolume how it is kept apart from the volumes of other claims. It returns
 // InvalidArgument if a label of the claim is not valid. claim can be nil.
-func setSpread(desired *topolvmv1.LogicalVolume, claim *corev1.PersistentVolumeClaim) error {
+func SetSpread(desired *topolvmv1.LogicalVolume, claim *corev1.PersistentVolumeClaim) error {
 	if claim == nil {
 		return nil
 	}
@@ -39,13 +38,6 @@ func setSpread(desired *topolvmv1.LogicalVolume, claim *corev1.PersistentVolumeC
 	return nil
 }
 
-// spreadOf returns how a LogicalVolume is kept apart. If it is not, or its annotation is not valid, it is the zero
-// value.
-func spreadOf(lv *topolvmv1.LogicalVolume) v1alpha1.Spread {
-	spread, _ := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
-	return spread
-}
-
 // neighbors are the nodes from which a volume is kept away, because they have volumes of other claims of its group. The
 // zero value has no nodes.
 type neighbors struct {
@@ -57,49 +49,25 @@ type neighbors struct {
 // neighborsOf returns the neighbors of a volume with SpreadNode. It reads them from the API server, because the cache
 // does not have settled LogicalVolumes, and adds those for which other calls have just selected a node. Volumes that
 // are being deleted, and those of the same claim, are not neighbors.
-func (s *ControllerServer) neighborsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
+func (p *Placer) neighborsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	spread v1alpha1.Spread) (neighbors, error) {
 	others := neighbors{spread: spread, nodes: map[string]string{}}
 	if spread.Scope != v1alpha1.SpreadNode {
 		return others, nil
 	}
 	// In this order, a volume that another call creates meanwhile is in one of them.
-	s.placed.Range(func(_, placed any) bool {
+	p.placed.Range(func(_, placed any) bool {
 		if lv, ok := placed.(*topolvmv1.LogicalVolume); ok {
-			addNeighbor(others.nodes, lv, desired, spread)
+			supply.AddNeighbor(others.nodes, lv, desired, spread)
 		}
 		return true
 	})
-	created, err := Neighbors(ctx, s.Live, desired, spread)
+	created, err := supply.Neighbors(ctx, p.Volumes.Live, desired, spread)
 	if err != nil {
 		return neighbors{}, status.Error(codes.Unavailable, err.Error())
 	}
 	maps.Copy(others.nodes, created)
 	return others, nil
-}
-
-// Neighbors returns the nodes that have volumes of other claims of the spread group of a volume, with a description of
-// one of these volumes. live reads from the API server.
-func Neighbors(ctx context.Context, live client.Reader, of *topolvmv1.LogicalVolume,
-	spread v1alpha1.Spread) (map[string]string, error) {
-	nodes := map[string]string{}
-	err := paging.Each(ctx, live, &topolvmv1.LogicalVolumeList{}, func(page *topolvmv1.LogicalVolumeList) {
-		for i := range page.Items {
-			addNeighbor(nodes, &page.Items[i], of, spread)
-		}
-	}, client.MatchingLabels{v1alpha1.SpreadGroupHashLabel: spread.GroupHash()})
-	if err != nil {
-		return nil, fmt.Errorf("find the volumes of spread group %s: %w", spread.Group, err)
-	}
-	return nodes, nil
-}
-
-func addNeighbor(nodes map[string]string, lv, of *topolvmv1.LogicalVolume, spread v1alpha1.Spread) {
-	claim := lv.Annotations[v1alpha1.ClaimAnnotation]
-	if lv.Name != of.Name && lv.DeletionTimestamp.IsZero() && spreadOf(lv).Group == spread.Group &&
-		claim != of.Annotations[v1alpha1.ClaimAnnotation] {
-		nodes[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name, claim)
-	}
 }
 
 // refusal returns ResourceExhausted if a volume must not be on a node, so that the provisioner asks the scheduler for
