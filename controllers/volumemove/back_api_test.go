@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // loseB has node b lost, and known to be off. Its logical volume has a write that the one on node a lacks.
@@ -150,45 +149,4 @@ func TestARequestToMoveBackIsWithdrawn(t *testing.T) {
 		t.Errorf("got %+v", w.status())
 	}
 	w.wantOn(w.b())
-}
-
-// TestWhatIsNotMovedBack: each state differs from the first one by why the switch is blocked. The plan says why, and
-// removes nothing.
-func TestWhatIsNotMovedBack(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*state)
-		want   action
-		says   string
-	}{
-		"can be moved back":    {func(*state) {}, switchBack, ""},
-		"not kept yet":         {func(s *state) { s.old.Annotations = nil }, keepOld, ""},
-		"not requested":        {func(s *state) { s.move.Annotations = nil }, keepOld, "no longer requested"},
-		"ready":                {func(s *state) { s.to.NotReady = false }, keepOld, "node b is ready"},
-		"not known to be off":  {func(s *state) { s.to.IsOutOfService = false }, keepOld, "it is not known that node b is off"},
-		"deleted":              {func(s *state) { s.to = fence.Nodes{}.Get("b") }, switchBack, ""},
-		"the source is lost":   {func(s *state) { s.from = lostNode("a") }, keepOld, "node a is not ready"},
-		"a Pod":                {func(s *state) { s.pods = []string{"n/p"} }, keepOld, "n/p"},
-		"moved again":          {func(s *state) { s.volume.Spec.NodeName = "c" }, keepOld, "was moved to node c"},
-		"the volume is gone":   {func(s *state) { s.volume = nil }, swapNodes, "was deleted"},
-		"gone, and b returned": {func(s *state) { s.volume, s.to.NotReady = nil, false }, keepOld, "node b is ready"},
-		"it is deleted":        {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, keepOld, "or is being deleted"},
-		"no PersistentVolume":  {func(s *state) { s.pv = nil }, keepOld, "PersistentVolume pv does not exist"},
-		"fenced":               {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, keepOld, "is fenced for"},
-		"a snapshot":           {func(s *state) { s.snapshots = copied(2).snapshots }, keepOld, "snapshots"},
-		"not given up yet":     {func(s *state) { s.old.Status.VolumeID = "" }, keepOld, "is being given up"},
-		"the owner is deleted": {func(s *state) { s.old.DeletionTimestamp = &metav1.Time{Time: now} }, keepOld, "is removed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := kept()
-			s.from, s.to = fence.Node{Name: "a"}, lostNode("b")
-			s.to.IsOutOfService = true
-			s.move.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
-			s.old.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
-			test.change(s)
-			got := plan(s, now.Add(48*time.Hour), time.Time{})
-			if got.action != test.want || !strings.Contains(got.message, test.says) {
-				t.Errorf("got the action %d with %q, want %d with %q", got.action, got.message, test.want, test.says)
-			}
-		})
-	}
 }

@@ -11,11 +11,11 @@
 //
 // A thick volume has no snapshots: instead of steps 1 to 3, it is fenced when no Pod uses it, and then copied itself.
 //
-// Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
-// action. It does not depend on what it has written to the status, apart from the selected nodes and the time of the
-// last progress. So it can be killed at any time, and continues. Moves that wait share the lists of Pods, and are read
-// only after a change (podlists.go, rest.go). Until the switch, a move is undone by the deletion of what was created
-// for it.
+// Each time, the operator reads all objects from the API server, decides in a pure function (package plan), and
+// performs one action. It does not depend on what it has written to the status, apart from the selected nodes and the
+// time of the last progress. So it can be killed at any time, and continues. Moves that wait share the lists of Pods,
+// and are read only after a change (podlists.go, rest.go). Until the switch, a move is undone by the deletion of what
+// was created for it.
 package volumemove
 
 import (
@@ -42,6 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
@@ -99,6 +100,16 @@ func New(c client.Client, live, active client.Reader, recorder event.Recorder, n
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves/status,namespace=openshift-lvm-storage,verbs=patch
 
+// reader returns what reads the states of moves.
+func (c *Controller) reader() *reader {
+	return &reader{client: c.client, live: c.live, namespace: c.namespace, now: c.now, lists: c.lists}
+}
+
+// beginner returns what decides whether moves begin.
+func (c *Controller) beginner() *beginner {
+	return &beginner{client: c.client, live: c.live, active: c.active, namespace: c.namespace, now: c.now}
+}
+
 // Reconcile performs the next steps of a move, and reports them in the status.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	after, isResting, err := c.rests(ctx, request.NamespacedName)
@@ -106,7 +117,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: after}, err
 	}
 	c.rise(request.NamespacedName)
-	var last step
+	var last plan.Step
 	for range maxSteps {
 		move := &v1alpha1.VolumeMove{}
 		if err := c.live.Get(ctx, request.NamespacedName, move); err != nil {
@@ -118,16 +129,16 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		st, err := c.step(ctx, move)
 		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: soon}, nil
+			return reconcile.Result{RequeueAfter: plan.Soon}, nil
 		}
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if last = st; st.action == wait {
-			return reconcile.Result{RequeueAfter: st.after}, nil
+		if last = st; st.Action == plan.Wait {
+			return reconcile.Result{RequeueAfter: st.After}, nil
 		}
 	}
-	return reconcile.Result{RequeueAfter: max(last.after, time.Millisecond)}, nil
+	return reconcile.Result{RequeueAfter: max(last.After, time.Millisecond)}, nil
 }
 
 // isDone reports whether nothing is left to do for a move: it has ended, and what was created for it is deleted.
@@ -137,54 +148,54 @@ func isDone(move *v1alpha1.VolumeMove) bool {
 }
 
 // step reads the state of a move, performs its next action, and writes the status.
-func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step, error) {
+func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (plan.Step, error) {
 	before := move.DeepCopy()
 	if move.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(move, v1alpha1.VolumeMoveFinalizer) {
 		err := c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if err != nil {
-			return step{}, client.IgnoreNotFound(err)
+			return plan.Step{}, client.IgnoreNotFound(err)
 		}
 		before = move.DeepCopy()
 	}
-	s, err := c.read(ctx, move)
+	s, err := c.reader().read(ctx, move)
 	if err != nil {
-		return step{}, err
+		return plan.Step{}, err
 	}
-	st := plan(s, c.now(), c.fenceAfter(move.UID))
-	if st.action == closeVolume {
+	st := plan.Next(s, c.now(), c.fenceAfter(move.UID))
+	if st.Action == plan.CloseVolume {
 		// The list of Pods can be that of another move.
-		if err := c.readPods(ctx, s, true); err != nil {
-			return step{}, err
+		if err := c.reader().readPods(ctx, s, true); err != nil {
+			return plan.Step{}, err
 		}
-		st = plan(s, c.now(), c.fenceAfter(move.UID))
+		st = plan.Next(s, c.now(), c.fenceAfter(move.UID))
 	}
-	if st.action == begin {
+	if st.Action == plan.Begin {
 		c.beginning.Lock()
 		defer c.beginning.Unlock()
 		if st, err = c.tryBegin(ctx, s); err != nil {
-			return step{}, err
+			return plan.Step{}, err
 		}
 	}
-	c.describe(s, st)
+	s.Describe(st, c.now())
 	// The status is written before the finalizer is removed, and after other actions: it reports what was done.
-	if st.action == end {
+	if st.Action == plan.End {
 		if err := c.report(ctx, before, s); err != nil {
-			return step{}, err
+			return plan.Step{}, err
 		}
 		return st, c.act(ctx, s, st)
 	}
 	if err := c.act(ctx, s, st); err != nil {
-		return step{}, err
+		return plan.Step{}, err
 	}
-	if st.discards {
+	if st.Discards {
 		c.delayFence(move.UID)
 	}
 	if err := c.report(ctx, before, s); err != nil {
-		return step{}, err
+		return plan.Step{}, err
 	}
 	c.stay(s, st)
-	if st.action == wait && st.phase == v1alpha1.MoveWaitingForPods && len(s.pods) > 0 {
-		st.after = min(st.after, c.pollAfter(client.ObjectKeyFromObject(move), s.pods[0], s.podsVersion))
+	if st.Action == plan.Wait && st.Phase == v1alpha1.MoveWaitingForPods && len(s.Pods) > 0 {
+		st.After = min(st.After, c.pollAfter(client.ObjectKeyFromObject(move), s.Pods[0], s.PodsVersion))
 	}
 	return st, nil
 }
@@ -196,55 +207,47 @@ func (c *Controller) pollAfter(move client.ObjectKey, pod, version string) time.
 	if c.pods != nil && c.pods.follow(move, client.ObjectKey{Namespace: namespace, Name: name}, version) {
 		return followedPoll
 	}
-	return often
+	return plan.Often
 }
 
 // tryBegin begins a move, or returns what it waits for.
-func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
-	status := &s.move.Status
+func (c *Controller) tryBegin(ctx context.Context, s *plan.State) (plan.Step, error) {
+	status := &s.Move.Status
 	status.QueuePosition = 0
 	status.TargetNode, status.DeviceClass, status.PersistentVolume, status.Thick = "", "", "", false
-	err := c.mayBegin(ctx, s)
-	var facts start
+	err := c.beginner().mayBegin(ctx, s)
+	var facts plan.Start
 	if err == nil {
-		facts, err = c.beginLive(ctx, s)
+		facts, err = c.beginner().beginLive(ctx, s)
 	}
-	var no refusedError
-	var later pendingError
+	var no plan.RefusedError
+	var later plan.PendingError
 	switch {
 	case errors.As(err, &no):
-		return ending{s}.undo(v1alpha1.MoveFailed, no.Error()), nil
+		return plan.Undo(s, v1alpha1.MoveFailed, no.Error()), nil
 	case errors.As(err, &later):
-		s.move.Status.QueuePosition = later.position
-		if s.volume != nil {
-			s.move.Status.SourceNode = s.volume.Spec.NodeName
+		s.Move.Status.QueuePosition = later.Position
+		if s.Volume != nil {
+			s.Move.Status.SourceNode = s.Volume.Spec.NodeName
 		}
-		return step{phase: v1alpha1.MovePending, message: later.message, after: blocked, queuedFor: later.target}, nil
+		return plan.Step{Phase: v1alpha1.MovePending, Message: later.Message, After: plan.Blocked,
+			QueuedFor: later.Target}, nil
 	case err != nil:
-		return step{}, err
+		return plan.Step{}, err
 	}
-	status.SourceNode = facts.source
-	status.TargetNode = facts.target
-	status.DeviceClass = facts.class
-	status.Thick = facts.thick
-	status.PersistentVolume = s.pv.Name
-	status.TotalBytes = s.volume.Spec.Size.Value()
-	log.FromContext(ctx).Info("begin to move a volume", "lv", s.volume.Status.VolumeID, "claim",
-		s.move.Spec.Claim.String(), "from", facts.source, "to", facts.target)
-	message := "the copy to node " + facts.target + " begins"
-	if facts.doubt != "" {
-		message += ". The node " + facts.doubt + ": it refuses the copy if the data does not fit"
+	status.SourceNode = facts.Source
+	status.TargetNode = facts.Target
+	status.DeviceClass = facts.Class
+	status.Thick = facts.Thick
+	status.PersistentVolume = s.PV.Name
+	status.TotalBytes = s.Volume.Spec.Size.Value()
+	log.FromContext(ctx).Info("begin to move a volume", "lv", s.Volume.Status.VolumeID, "claim",
+		s.Move.Spec.Claim.String(), "from", facts.Source, "to", facts.Target)
+	message := "the copy to node " + facts.Target + " begins"
+	if facts.Doubt != "" {
+		message += ". The node " + facts.Doubt + ": it refuses the copy if the data does not fit"
 	}
-	return step{action: begin, phase: v1alpha1.MoveCopying, message: message, after: soon}, nil
-}
-
-// beginLive is begin with the moves of the API server.
-func (c *Controller) beginLive(ctx context.Context, s *state) (start, error) {
-	moves, err := c.listMoves(ctx)
-	if err != nil {
-		return start{}, err
-	}
-	return c.begin(ctx, s, moves)
+	return plan.Step{Action: plan.Begin, Phase: v1alpha1.MoveCopying, Message: message, After: plan.Soon}, nil
 }
 
 // fenceAfter returns when the volume of a move may be fenced again, or a copy that was discarded may begin again.

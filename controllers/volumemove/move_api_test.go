@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -50,7 +51,7 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 		t.Error("the volume is fenced while a Pod uses it")
 	}
 	// The changes are copied again after a while.
-	w.clock = w.clock.Add(refreshFirst + time.Second)
+	w.clock = w.clock.Add(plan.RefreshFirst + time.Second)
 	for range 4 {
 		_, err := w.reconcile()
 		w.must(err)
@@ -74,7 +75,7 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 	if len(own) != 1 {
 		t.Fatalf("got the objects %v and the status %+v", own, status)
 	}
-	expect.Equal(t, "own[0].Name", own[0].Name, oldName(w.move))
+	expect.Equal(t, "own[0].Name", own[0].Name, plan.OldName(w.move))
 	expect.NotZero(t, "SwitchTime", status.SwitchTime)
 	expect.NotZero(t, "SourceRemovalTime", status.SourceRemovalTime)
 	expect.Equal(t, "IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionMoved)",
@@ -109,7 +110,7 @@ func TestAVolumeInUseIsOpenedAgain(t *testing.T) {
 	if got := w.status().Message; !strings.Contains(got, "it is mounted at /x") {
 		t.Errorf("got the message %q", got)
 	}
-	w.clock = w.clock.Add(fenceTimeout)
+	w.clock = w.clock.Add(plan.FenceTimeout)
 	_, err = w.reconcile()
 	w.must(err)
 	if lv := w.theVolume(); lv.Annotations[v1alpha1.FenceAnnotation] != "" || lv.Spec.NodeName != w.a() {
@@ -210,7 +211,7 @@ func TestAVolumeThatIsExpandedIsMoved(t *testing.T) {
 	w.must(w.api.Status().Update(t.Context(), lv))
 	_, err := w.reconcile()
 	w.must(err)
-	if target := w.logicalVolume(targetName(w.move)); target.Spec.Size.Value() != 2<<30 {
+	if target := w.logicalVolume(plan.TargetName(w.move)); target.Spec.Size.Value() != 2<<30 {
 		t.Errorf("the target has %s", target.Spec.Size.String())
 	}
 	w.delete(pod)
@@ -375,7 +376,7 @@ func (w *world) refuse(code codes.Code, message string) {
 	for range 15 {
 		_, err := w.reconcile()
 		w.must(err)
-		target := w.logicalVolume(targetName(w.move))
+		target := w.logicalVolume(plan.TargetName(w.move))
 		if target != nil && target.DeletionTimestamp.IsZero() && target.Status.Code == codes.OK {
 			target.Status.Code = code
 			target.Status.Message = message

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -19,7 +20,7 @@ import (
 
 const (
 	// restLimit is after which time a move that waits is read from the API server, whatever is known of it.
-	restLimit = 5 * time.Minute
+	restLimit = plan.RestLimit
 	// followedPoll is the delay until a move looks at the list of Pods again whose Pod is watched.
 	followedPoll = time.Minute
 )
@@ -36,20 +37,20 @@ type rest struct {
 }
 
 // stay has a move wait until something changes.
-func (c *Controller) stay(s *state, st step) {
-	status := &s.move.Status
-	r := rest{version: s.move.ResourceVersion, until: c.now().Add(min(st.after, restLimit)), pods: s.pods,
-		position: status.QueuePosition, source: status.SourceNode, target: st.queuedFor}
-	forPods := st.phase == v1alpha1.MoveWaitingForPods && len(s.pods) > 0 && !s.isFenced()
-	forTurn := st.phase == v1alpha1.MovePending && status.QueuePosition > 0
+func (c *Controller) stay(s *plan.State, st plan.Step) {
+	status := &s.Move.Status
+	r := rest{version: s.Move.ResourceVersion, until: c.now().Add(min(st.After, restLimit)), pods: s.Pods,
+		position: status.QueuePosition, source: status.SourceNode, target: st.QueuedFor}
+	forPods := st.Phase == v1alpha1.MoveWaitingForPods && len(s.Pods) > 0 && !s.IsFenced()
+	forTurn := st.Phase == v1alpha1.MovePending && status.QueuePosition > 0
 	if forTurn {
 		r.pods = nil
 		r.until = c.now().Add(restLimit)
 	}
-	key := client.ObjectKeyFromObject(s.move)
+	key := client.ObjectKeyFromObject(s.Move)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st.action == wait && (forPods || forTurn) && !c.woken[key] {
+	if st.Action == plan.Wait && (forPods || forTurn) && !c.woken[key] {
 		c.resting[key] = r
 	}
 }
@@ -86,10 +87,10 @@ func (c *Controller) rests(ctx context.Context, key client.ObjectKey) (after tim
 	}
 	if len(r.pods) == 0 {
 		is, err := c.isQueued(ctx, move, r)
-		return min(left, blocked), is, err
+		return min(left, plan.Blocked), is, err
 	}
 	pods, version, err := c.lists.get(ctx, move.Spec.Claim.Namespace, false)
-	if err != nil || !slices.Equal(r.pods, (&state{move: move}).using(pods)) {
+	if err != nil || !slices.Equal(r.pods, (&plan.State{Move: move}).Using(pods)) {
 		return 0, false, err
 	}
 	return min(left, c.pollAfter(key, r.pods[0], version)), true, nil
@@ -110,5 +111,5 @@ func (c *Controller) isQueued(ctx context.Context, move *v1alpha1.VolumeMove, r 
 		return false, err
 	}
 	copies := append(fence.Moves(moves.Items, nodes, c.now()), fence.Clones(volumes.Items, nodes, c.now())...)
-	return fence.Turn(copyOf(move, r.source, r.target), copies) == r.position, nil
+	return fence.Turn(plan.CopyOf(move, r.source, r.target), copies) == r.position, nil
 }

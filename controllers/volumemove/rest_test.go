@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -135,11 +136,11 @@ func (c *crowd) copied() {
 				Labels: map[string]string{v1alpha1.MoveLabel: string(m.UID)}, Annotations: map[string]string{}},
 				Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "thin", Size: resource.MustParse("1Gi")}}
 		}
-		snapshot := own(snapshotName(m, round), "a")
+		snapshot := own(plan.SnapshotName(m, round), "a")
 		c.create(snapshot)
 		snapshot.Status = topolvmv1.LogicalVolumeStatus{VolumeID: "s", CurrentSize: ptr.To(resource.MustParse("1Gi"))}
 		c.must(c.api.Status().Update(c.Context(), snapshot))
-		target := own(targetName(m), "b")
+		target := own(plan.TargetName(m), "b")
 		target.Spec.Source = snapshot.Name
 		target.Annotations[v1alpha1.MoveVolumeAnnotation] = "id-" + m.Name
 		record, err := json.Marshal(v1alpha1.CopyRecord{Source: snapshot.Name, Finished: true, SizeBytes: 1 << 30})
@@ -257,7 +258,7 @@ func TestMovesThatWaitAreFewRequests(t *testing.T) {
 	c.run(time.Second)
 	c.requests = map[string]int{}
 	c.run(duration)
-	polls := int(duration / often)
+	polls := int(duration / plan.Often)
 	c.wantRequests(map[string]int{"get v1alpha1.VolumeMove": number * 2, "get v1.PersistentVolumeClaim": number * 2,
 		"get v1.PersistentVolume": number * 2, "get v1.LogicalVolume": number * 2, "list v1.LogicalVolumeList": number * 2,
 		"list v1.PodList": polls * 2})
@@ -311,7 +312,7 @@ func TestAMoveThatWaitsNoticesChanges(t *testing.T) {
 		"another Pod":      {func(c *crowd) { c.pods = c.pods[:len(c.pods)-1] }, false},
 		"a new process":    {func(c *crowd) { clear(c.ctl.resting) }, true},
 		"a long time":      {func(c *crowd) { c.clock = c.clock.Add(restLimit) }, true},
-		"the round is due": {func(c *crowd) { c.clock = c.clock.Add(refreshMax) }, true},
+		"the round is due": {func(c *crowd) { c.clock = c.clock.Add(plan.RefreshMax) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t, 1)
@@ -359,9 +360,9 @@ func TestAnEventDuringTheReadIsNotLost(t *testing.T) {
 	key := client.ObjectKeyFromObject(c.moves[0])
 	c.ctl.rise(key)
 	c.ctl.wake(key)
-	s, err := c.ctl.read(t.Context(), c.moves[0])
+	s, err := c.ctl.reader().read(t.Context(), c.moves[0])
 	c.must(err)
-	c.ctl.stay(s, plan(s, c.clock, time.Time{}))
+	c.ctl.stay(s, plan.Next(s, c.clock, time.Time{}))
 	if _, rests, err := c.ctl.rests(t.Context(), key); rests || err != nil {
 		t.Errorf("the event is lost (%v)", err)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -34,7 +35,8 @@ func TestTheRequestOfAMoveCannotBeChanged(t *testing.T) {
 			if err := server.Client.Create(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			if m.Spec.MaxPause.Duration != defaultMaxPause || m.Spec.KeepSource.Duration != defaultKeepSource {
+			if m.Spec.MaxPause.Duration != plan.DefaultMaxPause ||
+				m.Spec.KeepSource.Duration != plan.DefaultKeepSource {
 				t.Errorf("got the defaults %+v", m.Spec)
 			}
 			test.change(&m.Spec)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -200,7 +201,7 @@ func (w *world) copiedTarget() *topolvmv1.LogicalVolume {
 	for range 60 {
 		_, err := w.reconcile()
 		w.must(err)
-		if target := w.logicalVolume(targetName(w.move)); target != nil &&
+		if target := w.logicalVolume(plan.TargetName(w.move)); target != nil &&
 			target.Annotations[v1alpha1.CopiedAnnotation] != "" {
 			return target
 		}
@@ -273,7 +274,7 @@ func TestAThickVolumeIsCopiedAgainIfItWasOpened(t *testing.T) {
 			w.must(err)
 			w.busy = false
 		},
-		"the copy was deleted": func(w *world) { w.delete(w.logicalVolume(targetName(w.move))) },
+		"the copy was deleted": func(w *world) { w.delete(w.logicalVolume(plan.TargetName(w.move))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, "opened-"+strings.ReplaceAll(name, " ", "-"), "thick")
@@ -287,7 +288,7 @@ func TestAThickVolumeIsCopiedAgainIfItWasOpened(t *testing.T) {
 			second := false
 			for range 60 {
 				_, _ = w.reconcile()
-				if target := w.logicalVolume(targetName(w.move)); target != nil && target.UID != first {
+				if target := w.logicalVolume(plan.TargetName(w.move)); target != nil && target.UID != first {
 					second = true
 				}
 				if w.status().Phase == v1alpha1.MoveKeepingSource {

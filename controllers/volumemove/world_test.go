@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -268,9 +269,9 @@ func (w *world) agents() {
 			}
 		case controllerutil.AddFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer):
 			w.must(w.api.Update(w.Context(), &lv))
-		case lv.Name == targetName(w.move):
+		case lv.Name == plan.TargetName(w.move):
 			w.agentOfTarget(&lv)
-		case lv.Status.VolumeID == "" && isOldOf(w.move, &lv):
+		case lv.Status.VolumeID == "" && plan.IsOldOf(w.move, &lv):
 			w.agentOfOld(&lv)
 		case lv.Status.VolumeID == "":
 			w.data[lv.Name] = w.data[lv.Spec.NodeName+"/"+w.handle()]
@@ -361,7 +362,7 @@ func (w *world) agentsOfVolume() {
 		delete(w.data, retired)
 		delete(lv.Annotations, v1alpha1.AdoptAnnotation)
 	case lv.Spec.NodeName == w.b():
-		if target := w.logicalVolume(targetName(w.move)); target != nil &&
+		if target := w.logicalVolume(plan.TargetName(w.move)); target != nil &&
 			lv.Annotations[v1alpha1.AdoptAnnotation] == string(target.UID) {
 			delete(lv.Annotations, v1alpha1.AdoptAnnotation)
 		}

@@ -118,6 +118,10 @@ var rules = []rule{
 
 	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards",
 		"monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
+	// The decisions of a move are pure: a step depends only on the objects and the time that it is given.
+	{folder: "controllers/volumemove/plan", ours: []string{"api", "internal/csi/supply", "internal/kube/text",
+		"internal/volume"}, never: []string{module + "vgmanager"},
+		standard: []string{"cmp", "fmt", "math", "slices", "strconv", "strings", "time"}},
 	// What reads the state, what applies operands and what computes the status are independent of the reconciler that
 	// calls them. The status depends only on the state and on the errors of the operands, not on how these are built or
 	// applied.
