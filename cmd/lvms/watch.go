@@ -11,6 +11,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -29,7 +30,7 @@ const reportWait = 2 * time.Second
 // newWatch returns a watch that checks the physical volumes of this product's volume groups, and of the volume groups
 // of administrators for which usesExisting returns true.
 func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader, usesExisting func(vg string) bool) *watch {
-	pulse := device.NewPulse()
+	pulse := direct.NewPulse()
 	known := map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
 		short, cancel := context.WithTimeout(ctx, reportWait)
@@ -52,7 +53,7 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader, usesExisting func(v
 
 // beats returns the devices of the volume groups that this product uses. LVM no longer lists a volume group if none of
 // its devices can be read, so known keeps devices that were listed before as long as the kernel has them.
-func beats(report *lvm.Report, known map[device.Number]string, usesExisting func(vg string) bool) []device.Beat {
+func beats(report *lvm.Report, known map[device.Number]string, usesExisting func(vg string) bool) []direct.Beat {
 	for i := range report.VGs {
 		vg := &report.VGs[i]
 		if !vg.HasTag(lvmv1alpha1.OwnerTag) && !usesExisting(vg.Name) {
@@ -64,13 +65,13 @@ func beats(report *lvm.Report, known map[device.Number]string, usesExisting func
 			}
 		}
 	}
-	var list []device.Beat
+	var list []direct.Beat
 	for number, path := range known {
 		if _, err := os.Stat("/sys/dev/block/" + string(number)); errors.Is(err, fs.ErrNotExist) {
 			delete(known, number)
 			continue
 		}
-		list = append(list, device.Beat{Number: number, Path: path})
+		list = append(list, direct.Beat{Number: number, Path: path})
 	}
 	return list
 }

@@ -48,7 +48,7 @@ var parts = []part{
 		label:   "disks",
 		minutes: 10,
 		paths: []string{"vgmanager/volume/engine", "vgmanager/disk/health", "vgmanager/disk/device",
-			"internal/cluster/wwn"},
+			"vgmanager/disk/direct", "vgmanager/disk/mapped", "internal/cluster/wwn"},
 	},
 	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
@@ -283,6 +283,7 @@ var tenantPaths = []string{
 	"internal/metrics/scrape",
 	"test/layers",
 	"vgmanager/disk/device",
+	"vgmanager/disk/mapped",
 	"vgmanager/lvm",
 	"vgmanager/volume/engine",
 	"vgmanager/machine/stack",

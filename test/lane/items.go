@@ -225,7 +225,7 @@ const agentPkg = "vgmanager/group/volumegroup"
 
 // agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
 var agentPaths = []string{"vgmanager/group/volumegroup", "vgmanager/lvm", "vgmanager/disk/device",
-	"vgmanager/disk/health",
+	"vgmanager/disk/direct", "vgmanager/disk/mapped", "vgmanager/disk/health",
 	"vgmanager/machine/host", "vgmanager/machine/erase", "vgmanager/machine/stack", "vgmanager/lvm/lvmarchive"}
 
 func onEach(string) bool { return true }
@@ -267,7 +267,8 @@ var bareSuites = []suite{
 	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene[I-Z]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
 	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, on: onEach, paths: agentPaths, run: labTests},
-	{name: "device", minutes: 2, pkg: "vgmanager/disk/device", disks: "128M,64M,64M", on: onEach, run: labTests},
+	{name: "device", minutes: 2, pkg: "vgmanager/disk/device", disks: "128M,64M,64M", on: onEach, run: labTests,
+		paths: []string{"vgmanager/disk/direct", "vgmanager/disk/mapped"}},
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"vgmanager/volume/logicalvolume"}},

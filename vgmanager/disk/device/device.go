@@ -15,6 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/mapped"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/stack"
@@ -117,25 +120,29 @@ type Child struct {
 }
 
 // Number is a device number in the form MAJOR:MINOR.
-type Number string
+type Number = direct.Number
 
 // NewNumber returns the Number for a major and a minor number.
-func NewNumber(major, minor uint32) Number {
-	return Number(fmt.Sprintf("%d:%d", major, minor))
-}
+func NewNumber(major, minor uint32) Number { return direct.NewNumber(major, minor) }
 
-// Node reads the block devices of the node. It is safe for concurrent use.
-type Node struct {
-	runner host.Runner
+// kernel reads sysfs, udev's database and the mounts of the node.
+type kernel struct {
 	// sysfs, udev and mounts are paths on the node: /sys, /run/udev/data, and the mounts of PID 1.
 	sysfs, udev, mounts string
-	now                 func() time.Time
 	// uptime is the clock of udev's timestamps.
 	uptime func() (time.Duration, error)
 	// resolve returns the device that a path leads to.
 	resolve func(path string) (Number, error)
 	// loop returns what is behind a loop device.
 	loop func(path string) (stack.Backing, error)
+}
+
+// Node reads the block devices of the node. It is safe for concurrent use.
+type Node struct {
+	kernel
+	*mapped.Devices
+	runner host.Runner
+	now    func() time.Time
 	// groups returns the names of the volume groups of device classes.
 	groups func() []string
 
@@ -143,7 +150,7 @@ type Node struct {
 	// never return.
 	reads, labels, lists, wipes, flushes *bounded.Calls
 	// pulse checks the devices that LVM opens.
-	pulse *Pulse
+	pulse *direct.Pulse
 	// examine is the function examine. Tests replace it.
 	examine func(Device) []Reason
 
@@ -156,16 +163,24 @@ type Node struct {
 // /run/udev and process table.
 func New(runner host.Runner) *Node {
 	n := &Node{
-		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo",
-		now: time.Now, uptime: uptime,
-		resolve: resolve, groups: func() []string { return nil },
-		examine: readable, pulse: NewPulse(),
-		reads: bounded.New(timeout, maxUnanswered), labels: bounded.New(pulseLimit, maxUnanswered),
+		kernel: kernel{sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", uptime: uptime,
+			resolve: resolve},
+		Devices: &mapped.Devices{Runner: runner, Sysfs: "/sys"},
+		runner:  runner, now: time.Now,
+		groups:  func() []string { return nil },
+		examine: readable, pulse: direct.NewPulse(),
+		reads: bounded.New(timeout, maxUnanswered), labels: bounded.New(direct.Limit, maxUnanswered),
 		lists: bounded.New(timeout, 1),
 		wipes: bounded.New(wipeTimeout, maxUnanswered), flushes: bounded.New(flushTimeout, maxUnanswered),
 	}
 	n.loop = n.loopBacking
 	return n
+}
+
+// ReadPhysicalVolumes reads the labels and the metadata of a volume group from its devices, past all caches, and
+// without a process. See direct.PhysicalVolumes.
+func (n *Node) ReadPhysicalVolumes(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error) {
+	return (&direct.PhysicalVolumes{Pulse: n.pulse, Calls: n.labels}).Read(ctx, devices)
 }
 
 // List reads all devices and returns them sorted by name. The caller must not modify the list. lsblk omits devices of
@@ -254,11 +269,11 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 
 // addBackingFile sets the backing file of a loop device. It leaves the name empty if the loop device no longer
 // exists.
-func (n *Node) addBackingFile(d *Device) {
+func (k *kernel) addBackingFile(d *Device) {
 	if d.Type != "loop" {
 		return
 	}
-	file, err := os.ReadFile(filepath.Join(n.sysfs, "block", filepath.Base(d.KernelName), "loop", "backing_file"))
+	file, err := os.ReadFile(filepath.Join(k.sysfs, "block", filepath.Base(d.KernelName), "loop", "backing_file"))
 	if err == nil {
 		d.BackingFile = strings.TrimSpace(string(file))
 	}

@@ -46,16 +46,16 @@ func (n *Node) guests() ([]*stack.Block, error) {
 	return blocks.Guests(n.groups()), nil
 }
 
-func (n *Node) blocks() (stack.Blocks, error) {
+func (k *kernel) blocks() (stack.Blocks, error) {
 	// What is behind a loop device that does not respond is not known. Silent finds it.
 	loop := func(path string) (stack.Backing, error) {
-		behind, err := n.loop(path)
+		behind, err := k.loop(path)
 		if late := (*bounded.NoAnswerError)(nil); errors.As(err, &late) {
 			err = stack.ErrDetached
 		}
 		return behind, err
 	}
-	reader := stack.Reader{Sysfs: n.sysfs, Loop: loop}
+	reader := stack.Reader{Sysfs: k.sysfs, Loop: loop}
 	return reader.Read()
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/layers"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
@@ -292,7 +293,7 @@ func (l *lab) partitionsAppear(disk string, count int) {
 	l.settle()
 	l.ok(rereadPartitions(Device{Name: disk}))
 	l.settle()
-	if left, err := l.n.partitionsLeft(Device{KernelName: disk}); err != nil || len(left) != count {
+	if left, err := (wipe{node: l.n}).partitionsLeft(Device{KernelName: disk}); err != nil || len(left) != count {
 		l.Fatalf("%s has the partitions %v (%v), want %d", disk, left, err, count)
 	}
 }
@@ -951,11 +952,12 @@ func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 func TestLabPulse(t *testing.T) {
 	l := newLab(t)
 	name := l.mapping("pulse", fmt.Sprintf("0 200000 linear %s 0", l.disk))
-	p := NewPulse()
+	p := direct.NewPulse()
 	const patience = 3 * time.Second
-	p.reads = bounded.New(patience, math.MaxInt)
+	p.Reads = bounded.New(patience, math.MaxInt)
 	device := l.device(name)
-	beats := []Beat{{device.Number, device.KernelName}, {l.device(l.disk).Number, l.disk}}
+	beats := []direct.Beat{{Number: device.Number, Path: device.KernelName},
+		{Number: l.device(l.disk).Number, Path: l.disk}}
 	check := func(what string, want string) {
 		t.Helper()
 		got := returns(l, "the check", func() map[Number]error { return p.Check(t.Context(), beats) })
@@ -972,11 +974,11 @@ func TestLabPulse(t *testing.T) {
 	l.sh("/usr/sbin/dmsetup", "suspend", "pulse")
 	check("suspended", "has not answered for 3s")
 	check("suspended still", "has not answered for ")
-	if n := len(p.reads.Late()); n != 1 {
+	if n := len(p.Reads.Late()); n != 1 {
 		t.Errorf("%d questions are open", n)
 	}
 	l.sh("/usr/sbin/dmsetup", "resume", "pulse")
-	limit.Wait(t, "the open question is answered", func() bool { return len(p.reads.Late()) == 0 })
+	limit.Wait(t, "the open question is answered", func() bool { return len(p.Reads.Late()) == 0 })
 	check("resumed", "")
 	for table, want := range map[string]string{"0 200000 error": "cannot be read",
 		fmt.Sprintf("0 200000 flakey %s 0 0 600", l.disk): "cannot be read"} {
@@ -999,15 +1001,15 @@ func TestLabPulseOfADiskThatIsOffline(t *testing.T) {
 	l := newLab(t)
 	disk := l.scsi()[0]
 	d := l.device(disk)
-	p := NewPulse()
+	p := direct.NewPulse()
 	state := "/sys/block/" + filepath.Base(disk) + "/device/state"
 	l.ok(os.WriteFile(state, []byte("offline\n"), 0o644))
-	got := p.Check(t.Context(), []Beat{{d.Number, disk}})
+	got := p.Check(t.Context(), []direct.Beat{{Number: d.Number, Path: disk}})
 	l.ok(os.WriteFile(state, []byte("running\n"), 0o644))
 	if got[d.Number] == nil || !strings.Contains(got[d.Number].Error(), "offline") {
 		t.Errorf("got %v", got)
 	}
-	if got := p.Check(t.Context(), []Beat{{d.Number, disk}}); len(got) != 0 {
+	if got := p.Check(t.Context(), []direct.Beat{{Number: d.Number, Path: disk}}); len(got) != 0 {
 		t.Errorf("running again: %v", got)
 	}
 }

@@ -34,13 +34,13 @@ func (n *Node) loopBacking(path string) (stack.Backing, error) {
 // addLoops adds loop devices to their backing devices. The kernel does not list a loop device as a holder, and a loop
 // device does not open a disk exclusively, so a disk in use would otherwise look free. If the backing device of a
 // loop device cannot be determined, it can be any device: addLoops then adds a problem to each device.
-func (n *Node) addLoops(devices []Device) {
+func (k *kernel) addLoops(devices []Device) {
 	for i := range devices {
 		loop := &devices[i]
 		if loop.Type != "loop" {
 			continue
 		}
-		number, err := n.behind(loop)
+		number, err := k.behind(loop)
 		if err != nil {
 			addProblem(devices, err.Error())
 		}
@@ -58,16 +58,16 @@ func addProblem(devices []Device, problem string) {
 
 // behind returns the backing block device of a loop device. It returns "" for a backing file, and if the loop device
 // no longer exists.
-func (n *Node) behind(loop *Device) (Number, error) {
-	status, err := n.loop(loop.KernelName)
+func (k *kernel) behind(loop *Device) (Number, error) {
+	status, err := k.loop(loop.KernelName)
 	if err == nil {
 		return Number(status.Device), nil
 	}
-	_, gone := os.Stat(filepath.Join(n.sysfs, "block", filepath.Base(loop.KernelName), "loop", "backing_file"))
+	_, gone := os.Stat(filepath.Join(k.sysfs, "block", filepath.Base(loop.KernelName), "loop", "backing_file"))
 	if errors.Is(gone, os.ErrNotExist) {
 		return "", nil
 	}
-	if number, err := n.resolve(loop.BackingFile); err == nil {
+	if number, err := k.resolve(loop.BackingFile); err == nil {
 		return number, nil
 	} else if errors.Is(err, ErrNotBlock) {
 		return "", nil

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -43,10 +44,10 @@ func firstBlock(d Device) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if number, ok := numberOf(info); !ok || number != d.Number {
+	if number, ok := direct.NumberOf(info); !ok || number != d.Number {
 		return nil, fmt.Errorf("device %s was replaced by another device (%s, it was %s)", d.Name, number, d.Number)
 	}
-	return readDirect(f, 0, blockSize)
+	return direct.Read(f, 0, direct.BlockSize)
 }
 
 // lastMount decodes the superblock of ext4, at byte 1024 of the device (struct ext4_super_block in fs/ext4/ext4.h).
@@ -55,7 +56,7 @@ func lastMount(block []byte) time.Time {
 		superblock, magicAt, magic = 1024, 0x38, 0xEF53
 		mountedAt, mountedHighAt   = 0x2C, 0x275
 	)
-	if len(block) < blockSize || binary.LittleEndian.Uint16(block[superblock+magicAt:]) != magic {
+	if len(block) < direct.BlockSize || binary.LittleEndian.Uint16(block[superblock+magicAt:]) != magic {
 		return time.Time{}
 	}
 	seconds := int64(binary.LittleEndian.Uint32(block[superblock+mountedAt:])) |

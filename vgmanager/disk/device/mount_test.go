@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 )
 
 func TestLastMountOfASuperblock(t *testing.T) {
 	block := func(magic uint16, seconds uint32, high byte) []byte {
-		b := make([]byte, blockSize)
+		b := make([]byte, direct.BlockSize)
 		binary.LittleEndian.PutUint16(b[1024+0x38:], magic)
 		binary.LittleEndian.PutUint32(b[1024+0x2C:], seconds)
 		b[1024+0x275] = high

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
 )
 
@@ -87,7 +88,7 @@ func TestLabPhysicalVolumesThatCannotBeRead(t *testing.T) {
 		}
 	}
 	// The first blocks of a physical volume, with its label and the header of its metadata area.
-	first := make([]byte, 2*blockSize)
+	first := make([]byte, 2*direct.BlockSize)
 	f, err := os.OpenFile(p.devices[0].Path, os.O_RDWR|os.O_SYNC, 0)
 	p.ok(err)
 	defer f.Close()

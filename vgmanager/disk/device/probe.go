@@ -6,17 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -42,24 +41,11 @@ func resolve(path string) (Number, error) {
 	case err != nil:
 		return "", fmt.Errorf("resolve the device path: %w", err)
 	}
-	number, ok := numberOf(info)
+	number, ok := direct.NumberOf(info)
 	if !ok {
 		return "", fmt.Errorf("%s %w", path, ErrNotBlock)
 	}
 	return number, nil
-}
-
-func numberOf(info os.FileInfo) (Number, bool) {
-	const kind = fs.ModeDevice | fs.ModeCharDevice
-	if info.Mode()&kind != fs.ModeDevice {
-		return "", false
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "", false
-	}
-	rdev := uint64(stat.Rdev) //nolint:unconvert // Its type depends on the architecture.
-	return NewNumber(unix.Major(rdev), unix.Minor(rdev)), true
 }
 
 // Probe reads the device directly before it is given to LVM, and returns the reasons why it cannot be used. List and
@@ -206,12 +192,12 @@ func readableWith(d Device, flags int) []Reason {
 	if err != nil {
 		return one(Unreadable, "cannot be examined: %v", err)
 	}
-	if number, ok := numberOf(info); !ok || number != d.Number {
+	if number, ok := direct.NumberOf(info); !ok || number != d.Number {
 		return one(Unreadable, "was replaced by another device (%s, it was %s)", number, d.Number)
 	}
-	for _, offset := range []int64{0, max(0, (d.Size-blockSize)/blockSize*blockSize)} {
+	for _, offset := range []int64{0, max(0, (d.Size-direct.BlockSize)/direct.BlockSize*direct.BlockSize)} {
 		// An extended partition has only two sectors.
-		block, err := readDirect(f, offset, min(blockSize, d.Size-offset))
+		block, err := direct.Read(f, offset, min(direct.BlockSize, d.Size-offset))
 		if err != nil {
 			return one(Unreadable, "cannot be read at byte %d: %v; see the kernel's log", offset, err)
 		}
@@ -225,19 +211,3 @@ func readableWith(d Device, flags int) []Reason {
 
 // blueStore is the beginning of the storage of a Ceph OSD (ceph, src/os/bluestore/bluestore_types.h).
 const blueStore = "bluestore block device"
-
-const blockSize = 4096
-
-// readDirect reads into a page-aligned buffer, as O_DIRECT requires. Offset and size are multiples of the sector
-// size.
-func readDirect(f io.ReaderAt, offset, size int64) ([]byte, error) {
-	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = unix.Munmap(memory) }()
-	if _, err = f.ReadAt(memory, offset); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(memory), nil
-}

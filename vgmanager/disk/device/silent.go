@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 )
 
 func pathsOf(name, kernelName string, links []string) []string {
@@ -31,9 +33,9 @@ func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	for _, g := range guests {
 		delete(devices, Number(g.Number))
 	}
-	var beats []Beat
+	var beats []direct.Beat
 	for number, d := range devices {
-		beats = append(beats, Beat{Number: number, Path: d.KernelName})
+		beats = append(beats, direct.Beat{Number: number, Path: d.KernelName})
 	}
 	silent := map[string][]string{}
 	for _, number := range n.pulse.Unanswered(ctx, beats) {

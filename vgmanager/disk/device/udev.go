@@ -60,11 +60,11 @@ func decodeRecord(data []byte) (udevRecord, error) {
 }
 
 // complete adds what lsblk does not report. Data that cannot be read is a problem of this device only.
-func (n *Node) complete(d *Device, mounts map[Number][]string) {
-	n.addBackingFile(d)
-	n.addRecord(d)
-	n.addMappingUUID(d)
-	n.addHolders(d)
+func (k *kernel) complete(d *Device, mounts map[Number][]string) {
+	k.addBackingFile(d)
+	k.addRecord(d)
+	k.addMappingUUID(d)
+	k.addHolders(d)
 	for _, m := range mounts[d.Number] {
 		if !slices.Contains(d.Mountpoints, m) {
 			d.Mountpoints = append(d.Mountpoints, m)
@@ -76,8 +76,8 @@ func (n *Node) complete(d *Device, mounts map[Number][]string) {
 	}
 }
 
-func (n *Node) addRecord(d *Device) {
-	data, err := os.ReadFile(filepath.Join(n.udev, "b"+string(d.Number)))
+func (k *kernel) addRecord(d *Device) {
+	data, err := os.ReadFile(filepath.Join(k.udev, "b"+string(d.Number)))
 	if errors.Is(err, fs.ErrNotExist) {
 		// udev has not processed the device yet, or does not run.
 		return
@@ -103,7 +103,7 @@ func (n *Node) addRecord(d *Device) {
 	slices.Sort(d.Links)
 	slices.Sort(d.ByID)
 	slices.Sort(d.ByPath)
-	if now, err := n.uptime(); err == nil && r.initializedKnown && now >= r.initialized {
+	if now, err := k.uptime(); err == nil && r.initializedKnown && now >= r.initialized {
 		d.Appeared = now - r.initialized
 		d.AppearedKnown = true
 	}
@@ -114,11 +114,11 @@ func (n *Node) addRecord(d *Device) {
 
 // addMappingUUID reads the UUID of a mapping from the kernel if udev does not report it: a host without LVM does not
 // have the udev rules of device-mapper.
-func (n *Node) addMappingUUID(d *Device) {
+func (k *kernel) addMappingUUID(d *Device) {
 	if d.properties["DM_UUID"] != "" {
 		return
 	}
-	data, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName), "dm/uuid"))
+	data, err := os.ReadFile(filepath.Join(k.sysfs, "class/block", filepath.Base(d.KernelName), "dm/uuid"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -135,8 +135,8 @@ func (n *Node) addMappingUUID(d *Device) {
 }
 
 // addHolders reads the holders of the device from sysfs, because lsblk omits holders that it does not recognize.
-func (n *Node) addHolders(d *Device) {
-	entries, err := os.ReadDir(filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName), "holders"))
+func (k *kernel) addHolders(d *Device) {
+	entries, err := os.ReadDir(filepath.Join(k.sysfs, "class/block", filepath.Base(d.KernelName), "holders"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -146,9 +146,9 @@ func (n *Node) addHolders(d *Device) {
 	}
 	for _, e := range entries {
 		known := slices.ContainsFunc(d.Children, func(c Child) bool { return filepath.Base(c.Name) == e.Name() })
-		if name := n.nameOf(e.Name()); !known && !slices.Contains(d.Holders, name) {
+		if name := k.nameOf(e.Name()); !known && !slices.Contains(d.Holders, name) {
 			d.Holders = append(d.Holders, name)
-			d.Children = append(d.Children, Child{Name: name, Type: n.kindOf(e.Name())})
+			d.Children = append(d.Children, Child{Name: name, Type: k.kindOf(e.Name())})
 		}
 	}
 	slices.Sort(d.Holders)
@@ -156,8 +156,8 @@ func (n *Node) addHolders(d *Device) {
 
 // Below returns the numbers of the devices that a device is currently built on, from the kernel. It omits devices
 // that were removed.
-func (n *Node) Below(number Number) ([]Number, error) {
-	dir := filepath.Join(n.sysfs, "dev/block", string(number), "slaves")
+func (k *kernel) Below(number Number) ([]Number, error) {
+	dir := filepath.Join(k.sysfs, "dev/block", string(number), "slaves")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the devices below %s: %w", number, err)
@@ -177,16 +177,16 @@ func (n *Node) Below(number Number) ([]Number, error) {
 }
 
 // nameOf returns the usual path for a kernel name.
-func (n *Node) nameOf(kernel string) string {
-	if name, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", kernel, "dm/name")); err == nil {
+func (k *kernel) nameOf(kernel string) string {
+	if name, err := os.ReadFile(filepath.Join(k.sysfs, "class/block", kernel, "dm/name")); err == nil {
 		return "/dev/mapper/" + strings.TrimSpace(string(name))
 	}
 	return "/dev/" + kernel
 }
 
 // kindOf returns lsblk's type of a mapping, for the types that the product distinguishes.
-func (n *Node) kindOf(kernel string) string {
-	uuid, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", kernel, "dm/uuid"))
+func (k *kernel) kindOf(kernel string) string {
+	uuid, err := os.ReadFile(filepath.Join(k.sysfs, "class/block", kernel, "dm/uuid"))
 	if err == nil && strings.HasPrefix(string(uuid), "mpath-") {
 		return "mpath"
 	}
@@ -205,8 +205,8 @@ func transport(d *Device) string {
 }
 
 // mountsByNumber reads the mounts of PID 1 of the node. lsblk only shows those of its own mount namespace.
-func (n *Node) mountsByNumber() (map[Number][]string, error) {
-	data, err := os.ReadFile(n.mounts)
+func (k *kernel) mountsByNumber() (map[Number][]string, error) {
+	data, err := os.ReadFile(k.mounts)
 	if err != nil {
 		return nil, fmt.Errorf("read the mounts of the node: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -63,6 +64,12 @@ type target struct {
 	found []found
 }
 
+// wipe is a wipe in progress.
+type wipe struct {
+	node    *Node
+	options WipeOptions
+}
+
 // Wipe destroys the signatures of a device and of its partitions. It does not overwrite other data.
 //
 // Wipe checks again everything that prevents a wipe: the list of devices, mounts, holders, LVM. The device must have
@@ -78,47 +85,49 @@ func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, e
 	if len(reasons) > 0 {
 		return WipeResult{}, reasons, nil
 	}
-	targets, reasons := n.examineForWipe(ctx, listed)
+	w := wipe{n, o}
+	targets, reasons := w.examine(ctx, listed)
 	if len(reasons) == 0 {
 		reasons = explainCarried(ctx, targets, o)
 	}
 	if len(reasons) > 0 {
 		return WipeResult{}, reasons, nil
 	}
-	return n.destroy(ctx, targets, o)
+	return w.destroy(ctx, targets)
 }
 
 // destroy saves the data to overwrite and wipes the targets. If the device stops responding, the wipe continues in
 // the background, and no second one starts meanwhile.
-func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (WipeResult, []Reason, error) {
+func (w wipe) destroy(ctx context.Context, targets []target) (WipeResult, []Reason, error) {
 	type answer struct {
 		result WipeResult
 		err    error
 	}
-	got, err := bounded.Do(ctx, n.wipes, string(o.Device.Number), func(ctx context.Context) answer {
-		result, err := n.backupAndWipe(ctx, targets, o)
+	got, err := bounded.Do(ctx, w.node.wipes, string(w.options.Device.Number), func(ctx context.Context) answer {
+		result, err := w.backupAndWipe(ctx, targets)
 		return answer{result, err}
 	})
 	if err != nil {
 		return WipeResult{}, nil, fmt.Errorf("wipe %s: it %w: see the kernel's log; a backup of its data is in %s",
-			o.Device.Name, err, o.BackupDir)
+			w.options.Device.Name, err, w.options.BackupDir)
 	}
 	return got.result, nil, got.err
 }
 
-func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOptions) (result WipeResult, err error) {
+func (w wipe) backupAndWipe(ctx context.Context, targets []target) (result WipeResult, err error) {
 	for _, t := range targets {
 		for _, f := range t.found {
 			result.Found = append(result.Found, f.Signature)
 		}
 	}
-	if result.Backup, result.Restore, err = backupAll(targets, o); err != nil {
-		return result, fmt.Errorf("back up the data on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
+	if result.Backup, result.Restore, err = backupAll(targets, w.options); err != nil {
+		return result, fmt.Errorf("back up the data on %s before the wipe; nothing was changed: %w",
+			w.options.Device.Name, err)
 	}
-	if err := n.wipeAll(ctx, targets); err != nil {
-		return result, fmt.Errorf("%w; a backup of its data is in %s", err, o.BackupDir)
+	if err := w.wipeAll(ctx, targets); err != nil {
+		return result, fmt.Errorf("%w; a backup of its data is in %s", err, w.options.BackupDir)
 	}
-	return result, n.checkBlank(ctx, o.Device)
+	return result, w.checkBlank(ctx, w.options.Device)
 }
 
 // wipeTargets returns the partitions, followed by the device itself.
@@ -182,11 +191,11 @@ func explainProtected(d Device, o WipeOptions) []Reason {
 	return explainPV(d, pv)
 }
 
-// examineForWipe opens each device exclusively, reads it and lists its signatures.
-func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, []Reason) {
+// examine opens each device exclusively, reads it and lists its signatures.
+func (w wipe) examine(ctx context.Context, devices []Device) ([]target, []Reason) {
 	var targets []target
 	for _, d := range devices {
-		signatures, reasons := n.read(ctx, d, n.exclusive)
+		signatures, reasons := w.node.read(ctx, d, w.exclusive)
 		if len(reasons) > 0 {
 			return nil, reasons
 		}
@@ -226,8 +235,8 @@ func (t target) isLabeled() bool {
 }
 
 // exclusive is examine without the reasons about content.
-func (n *Node) exclusive(d Device) []Reason {
-	return slices.DeleteFunc(n.examine(d), func(r Reason) bool { return r.Code == CephBlueStore })
+func (w wipe) exclusive(d Device) []Reason {
+	return slices.DeleteFunc(w.node.examine(d), func(r Reason) bool { return r.Code == CephBlueStore })
 }
 
 // backupAll saves data of the devices, the disk before its partitions, and restore instructions.
@@ -274,8 +283,8 @@ func RestoreHint(d Device, areas []Area) string {
 func (t target) areas() []int64 {
 	offsets := []int64{0, max(0, t.Size-backupSize)}
 	for _, f := range t.found {
-		start := f.offset / blockSize * blockSize
-		covered := func(from int64) bool { return start >= from && start+blockSize <= from+backupSize }
+		start := f.offset / direct.BlockSize * direct.BlockSize
+		covered := func(from int64) bool { return start >= from && start+direct.BlockSize <= from+backupSize }
 		if start < t.Size && !slices.ContainsFunc(offsets, covered) {
 			offsets = append(offsets, start)
 		}
@@ -298,7 +307,7 @@ func backup(t target, dir string) (areas []Area, err error) {
 func (t target) saveAreas(f io.ReaderAt, dir string) ([]Area, error) {
 	var areas []Area
 	for _, offset := range t.areas() {
-		content, err := readDirect(f, offset, min(backupSize, t.Size-offset))
+		content, err := direct.Read(f, offset, min(backupSize, t.Size-offset))
 		if err != nil {
 			return nil, fmt.Errorf("read %s at byte %d: %w", t.Name, offset, err)
 		}
@@ -334,10 +343,10 @@ func syncDir(path string) error {
 }
 
 // wipeAll wipes the partitions and then the disk. It continues if the caller cancels.
-func (n *Node) wipeAll(ctx context.Context, targets []target) error {
+func (w wipe) wipeAll(ctx context.Context, targets []target) error {
 	var done []string
 	for _, t := range targets {
-		if err := n.wipeOne(ctx, t.Device); err != nil {
+		if err := w.wipeOne(ctx, t.Device); err != nil {
 			if len(done) > 0 {
 				return fmt.Errorf("%w; already wiped: %s", err, strings.Join(done, ", "))
 			}
@@ -349,10 +358,10 @@ func (n *Node) wipeAll(ctx context.Context, targets []target) error {
 }
 
 // wipeOne removes all signatures of one device that libblkid recognizes.
-func (n *Node) wipeOne(ctx context.Context, d Device) error {
+func (w wipe) wipeOne(ctx context.Context, d Device) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if _, err := n.runner.Run(ctx, wipefs, "--all", "--quiet", d.Name); err != nil {
+	if _, err := w.node.runner.Run(ctx, wipefs, "--all", "--quiet", d.Name); err != nil {
 		return fmt.Errorf("wipe %s: %w", d.Name, err)
 	}
 	return zeroBlueStore(d)
@@ -369,21 +378,21 @@ func zeroBlueStore(d Device) (err error) {
 	if _, err := f.ReadAt(begin, 0); err != nil || string(begin) != blueStore {
 		return err
 	}
-	if _, err := f.WriteAt(make([]byte, blockSize), 0); err != nil {
+	if _, err := f.WriteAt(make([]byte, direct.BlockSize), 0); err != nil {
 		return fmt.Errorf("wipe %s: %w", d.Name, err)
 	}
 	return f.Sync()
 }
 
 // checkBlank makes the kernel drop removed partitions and checks that the device is blank.
-func (n *Node) checkBlank(ctx context.Context, d Device) error {
+func (w wipe) checkBlank(ctx context.Context, d Device) error {
 	if len(d.Partitions) > 0 {
-		if err := n.forgetPartitions(ctx, d); err != nil {
+		if err := w.forgetPartitions(ctx, d); err != nil {
 			return fmt.Errorf("%s was wiped, but the kernel still has its partitions: %w; stop what uses them, and "+
 				"run on the node: blockdev --rereadpt %s", d.Name, err, d.Name)
 		}
 	}
-	if reasons := n.Probe(ctx, d); len(reasons) > 0 {
+	if reasons := w.node.Probe(ctx, d); len(reasons) > 0 {
 		var said []string
 		for _, r := range reasons {
 			said = append(said, r.Message)
@@ -397,12 +406,12 @@ func (n *Node) checkBlank(ctx context.Context, d Device) error {
 const forgetTime = 10 * time.Second
 
 // forgetPartitions waits until the kernel has no partitions of the device. wipefs asks the kernel only once.
-func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
+func (w wipe) forgetPartitions(ctx context.Context, d Device) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()
 	for {
 		err := rereadPartitions(d)
-		left, listErr := n.partitionsLeft(d)
+		left, listErr := w.partitionsLeft(d)
 		if listErr != nil || (err == nil && len(left) == 0) {
 			return listErr
 		}
@@ -415,8 +424,8 @@ func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
 }
 
 // partitionsLeft returns the partitions of a disk in the kernel.
-func (n *Node) partitionsLeft(d Device) ([]string, error) {
-	dir := filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName))
+func (w wipe) partitionsLeft(d Device) ([]string, error) {
+	dir := filepath.Join(w.node.sysfs, "class/block", filepath.Base(d.KernelName))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

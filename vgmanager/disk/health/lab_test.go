@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/limit"
-	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -67,8 +67,8 @@ func newScene(t *testing.T) *scene {
 		}
 	})
 	s.run("vgcreate", "-qq", "hv", "/dev/mapper/leg0", "/dev/mapper/leg1")
-	pulse := device.NewPulse()
-	beats := []device.Beat{s.beat("leg0"), s.beat("leg1")}
+	pulse := direct.NewPulse()
+	beats := []direct.Beat{s.beat("leg0"), s.beat("leg1")}
 	s.monitor = New(Options{Mapper: devicemapper.New(), Failing: func(ctx context.Context) map[string]error {
 		s.rounds.Add(1)
 		failing := map[string]error{}
@@ -126,10 +126,10 @@ func (s *scene) number(name string) string {
 	return s.run("dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o", "major,minor", name)
 }
 
-func (s *scene) beat(name string) device.Beat {
+func (s *scene) beat(name string) direct.Beat {
 	number := s.number(name)
 	_, minor, _ := strings.Cut(number, ":")
-	return device.Beat{Number: device.Number(number), Path: "/dev/dm-" + minor}
+	return direct.Beat{Number: direct.Number(number), Path: "/dev/dm-" + minor}
 }
 
 // atRest runs the first round and checks that the next ones do not notify.

@@ -21,7 +21,7 @@ import (
 const (
 	// Interval is the time between two rounds. A state that two rounds observe is reported within 30 s.
 	Interval = 10 * time.Second
-	// failingLimit is the time limit for checking the physical volumes. It is longer than the limit of device.Pulse.
+	// failingLimit is the time limit for checking the physical volumes. It is longer than the limit of direct.Pulse.
 	failingLimit = 20 * time.Second
 	// maxFailedRounds is the number of consecutive failed rounds after which the subscribers are notified.
 	maxFailedRounds = 3

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -73,7 +74,7 @@ func (s *scene) disaster() {
 	}
 	listener := uevent.New()
 	listener.Subscribe(wake(kernelEvent))
-	beats, pulse := s.beats(), device.NewPulse()
+	beats, pulse := s.beats(), direct.NewPulse()
 	interval := time.Second
 	if measures() {
 		interval = health.Interval
@@ -100,19 +101,19 @@ func (s *scene) disaster() {
 }
 
 // beats returns the devices of the physical volumes.
-func (s *scene) beats() []device.Beat {
+func (s *scene) beats() []direct.Beat {
 	s.Helper()
 	report, err := lvm.New(s.runner).Report(s.Context())
 	s.ok(err)
-	var list []device.Beat
+	var list []direct.Beat
 	for _, pv := range report.VG("vg1").PVs {
-		list = append(list, device.Beat{Number: device.NewNumber(pv.Major, pv.Minor), Path: pv.Name})
+		list = append(list, direct.Beat{Number: device.NewNumber(pv.Major, pv.Minor), Path: pv.Name})
 	}
 	return list
 }
 
-func attached(beats []device.Beat) []device.Beat {
-	var list []device.Beat
+func attached(beats []direct.Beat) []direct.Beat {
+	var list []direct.Beat
 	for _, b := range beats {
 		if _, err := os.Stat("/sys/dev/block/" + string(b.Number)); err == nil {
 			list = append(list, b)

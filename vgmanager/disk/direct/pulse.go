@@ -1,4 +1,4 @@
-package device
+package direct
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
-// pulseLimit is the response time limit of a healthy disk. A disk that wakes from standby needs 10 s or more. The
+// Limit is the response time limit of a healthy disk. A disk that wakes from standby needs 10 s or more. The
 // kernel waits 30 s for a command before it starts error handling.
-const pulseLimit = 15 * time.Second
+const Limit = 15 * time.Second
 
 // Beat is a device to check with Pulse.
 type Beat struct {
@@ -33,9 +33,10 @@ type Beat struct {
 // most one pending read for each device: a device that does not respond is read again only after the pending read
 // ends. It is safe for concurrent use.
 type Pulse struct {
-	sysfs string
-	read  func(Beat) ([]byte, error)
-	reads *bounded.Calls // by number
+	// Sysfs is the mount point of sysfs. Read reads the first blocks of a device, and Reads are its calls by number.
+	Sysfs string
+	Read  func(Beat) ([]byte, error)
+	Reads *bounded.Calls
 
 	mu sync.Mutex
 	// starts are the hashes of the first blocks of the devices, as last read.
@@ -45,11 +46,11 @@ type Pulse struct {
 // startSize is the number of bytes that Pulse reads. They include LVM's label, and the header of the metadata area
 // (struct mda_header in lib/format_text/layout.h), in which LVM updates the location of the metadata at each change of
 // the volume group.
-const startSize = 2 * blockSize
+const startSize = 2 * BlockSize
 
 // NewPulse returns a Pulse. The process must have access to the node's /dev and /sys.
 func NewPulse() *Pulse {
-	return &Pulse{sysfs: "/sys", read: readFirst, reads: bounded.New(pulseLimit, math.MaxInt),
+	return &Pulse{Sysfs: "/sys", Read: readFirst, Reads: bounded.New(Limit, math.MaxInt),
 		starts: map[Number][sha256.Size]byte{}}
 }
 
@@ -96,7 +97,7 @@ func (p *Pulse) forgetOthers(devices []Beat) {
 }
 
 func (p *Pulse) readStart(d Beat) error {
-	start, err := p.read(d)
+	start, err := p.Read(d)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (p *Pulse) check(ctx context.Context, d Beat) error {
 	if err := p.state(d); err != nil {
 		return err
 	}
-	failure, err := bounded.Do(ctx, p.reads, string(d.Number), func(context.Context) error { return p.readStart(d) })
+	failure, err := bounded.Do(ctx, p.Reads, string(d.Number), func(context.Context) error { return p.readStart(d) })
 	late := (*bounded.NoAnswerError)(nil)
 	switch {
 	case errors.As(err, &late):
@@ -142,7 +143,7 @@ var errSilent = errors.New("has not answered")
 
 // state returns the kernel's error state of a SCSI disk or an NVMe controller.
 func (p *Pulse) state(d Beat) error {
-	state, err := os.ReadFile(filepath.Join(p.sysfs, "dev/block", string(d.Number), "device/state"))
+	state, err := os.ReadFile(filepath.Join(p.Sysfs, "dev/block", string(d.Number), "device/state"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -159,12 +160,12 @@ func (p *Pulse) state(d Beat) error {
 }
 
 func readFirst(d Beat) ([]byte, error) {
-	f, err := openDirect(d)
+	f, err := open(d)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	start, err := readDirect(f, 0, startSize)
+	start, err := Read(f, 0, startSize)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}

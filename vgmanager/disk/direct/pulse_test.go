@@ -1,4 +1,4 @@
-package device
+package direct
 
 import (
 	"context"
@@ -28,9 +28,9 @@ func TestPulse(t *testing.T) {
 		hang := make(chan struct{})
 		asked := make(chan string, 10)
 		p := NewPulse()
-		p.sysfs = dir
-		p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-		p.read = func(b Beat) ([]byte, error) {
+		p.Sysfs = dir
+		p.Reads = bounded.New(500*time.Millisecond, math.MaxInt)
+		p.Read = func(b Beat) ([]byte, error) {
 			asked <- b.Path
 			switch b.Path {
 			case "bad":
@@ -64,7 +64,7 @@ func TestPulse(t *testing.T) {
 			t.Errorf("asked %v", questions)
 		}
 		synctest.Wait()
-		if late := p.reads.Late(); len(late) != 0 {
+		if late := p.Reads.Late(); len(late) != 0 {
 			t.Errorf("questions stay open after their answers: %q", late)
 		}
 	})
@@ -75,9 +75,9 @@ func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
 		hang := make(chan struct{})
 		asked := make(chan struct{}, 100)
 		p := NewPulse()
-		p.sysfs = t.TempDir()
-		p.reads = bounded.New(50*time.Millisecond, math.MaxInt)
-		p.read = func(Beat) ([]byte, error) {
+		p.Sysfs = t.TempDir()
+		p.Reads = bounded.New(50*time.Millisecond, math.MaxInt)
+		p.Read = func(Beat) ([]byte, error) {
 			asked <- struct{}{}
 			<-hang
 			return nil, nil
@@ -110,9 +110,9 @@ func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		p := NewPulse()
-		p.sysfs = t.TempDir()
-		p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-		p.read = func(b Beat) ([]byte, error) {
+		p.Sysfs = t.TempDir()
+		p.Reads = bounded.New(500*time.Millisecond, math.MaxInt)
+		p.Read = func(b Beat) ([]byte, error) {
 			if b.Path == "hangs" {
 				<-hang
 			}
@@ -132,7 +132,7 @@ func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 func TestPulseThatIsNotWaitedForSaysSo(t *testing.T) {
 	hang := make(chan struct{})
 	p := NewPulse()
-	p.sysfs, p.read = t.TempDir(), func(Beat) ([]byte, error) { <-hang; return nil, nil }
+	p.Sysfs, p.Read = t.TempDir(), func(Beat) ([]byte, error) { <-hang; return nil, nil }
 	defer close(hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -145,9 +145,9 @@ func TestPulseThatIsNotWaitedForSaysSo(t *testing.T) {
 // that cannot be read.
 func TestStartsDifferAfterAChange(t *testing.T) {
 	p := NewPulse()
-	p.sysfs = t.TempDir()
+	p.Sysfs = t.TempDir()
 	content := map[string]string{"a": "1", "b": "1"}
-	p.read = func(b Beat) ([]byte, error) {
+	p.Read = func(b Beat) ([]byte, error) {
 		if content[b.Path] == "" {
 			return nil, errors.New("input/output error")
 		}

@@ -1,15 +1,12 @@
-package device
+package direct
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
@@ -21,15 +18,22 @@ type pvStart struct {
 	locations []ondisk.Location
 }
 
-// ReadPhysicalVolumes reads the labels and the metadata of a volume group from its devices, past all caches, and
+// PhysicalVolumes reads the physical volumes of volume groups.
+type PhysicalVolumes struct {
+	Pulse *Pulse
+	// Calls are the reads, by the number of the device.
+	Calls *bounded.Calls
+}
+
+// Read reads the labels and the metadata of a volume group from its devices, past all caches, and
 // without a process. It returns an error if a device does not respond within 15 s or has no label, if anything is
 // damaged, if no device has the metadata, or if it is not the same on all devices that have it.
-func (n *Node) ReadPhysicalVolumes(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error) {
+func (v *PhysicalVolumes) Read(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error) {
 	starts := make([]pvStart, len(devices))
 	errs := make([]error, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {
-		all.Go(func() { starts[i], errs[i] = readBounded(ctx, n, d, readStart) })
+		all.Go(func() { starts[i], errs[i] = readBounded(ctx, v, d, readStart) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -54,7 +58,7 @@ func (n *Node) ReadPhysicalVolumes(ctx context.Context, devices []ondisk.Device)
 		return ondisk.Group{}, errors.New("the devices have different metadata of the volume group")
 	}
 	var err error
-	found.Metadata, err = readBounded(ctx, n, first,
+	found.Metadata, err = readBounded(ctx, v, first,
 		func(r io.ReaderAt) ([]byte, error) { return ondisk.ReadText(r, at[0]) })
 	return found, err
 }
@@ -79,7 +83,7 @@ func readStart(r io.ReaderAt) (pvStart, error) {
 
 // readBounded reads from a device. A read that the kernel does not complete delays the caller by at most 15 s, and is
 // not started a second time meanwhile.
-func readBounded[T any](ctx context.Context, n *Node, device ondisk.Device,
+func readBounded[T any](ctx context.Context, v *PhysicalVolumes, device ondisk.Device,
 	read func(io.ReaderAt) (T, error)) (T, error) {
 	d := Beat{Number: Number(device.Number), Path: device.Path}
 	type answer struct {
@@ -87,11 +91,11 @@ func readBounded[T any](ctx context.Context, n *Node, device ondisk.Device,
 		err   error
 	}
 	var none T
-	if err := n.pulse.state(d); err != nil {
+	if err := v.Pulse.state(d); err != nil {
 		return none, fmt.Errorf("device %s: %w", d.Path, err)
 	}
-	got, err := bounded.Do(ctx, n.labels, string(d.Number), func(context.Context) answer {
-		f, err := openDirect(d)
+	got, err := bounded.Do(ctx, v.Calls, string(d.Number), func(context.Context) answer {
+		f, err := open(d)
 		if err != nil {
 			return answer{err: err}
 		}
@@ -106,37 +110,4 @@ func readBounded[T any](ctx context.Context, n *Node, device ondisk.Device,
 		return none, fmt.Errorf("device %s: %w", d.Path, err)
 	}
 	return got.value, nil
-}
-
-// openDirect opens a device for reads past the page cache. It returns an error if the path is another device.
-func openDirect(d Beat) (*os.File, error) {
-	// O_EXCL is not used, because LVM has the device open. O_NONBLOCK is for drives without a medium.
-	f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be opened: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil {
-		if number, ok := numberOf(info); !ok || number != d.Number {
-			err = fmt.Errorf("was removed: its name %s now belongs to another device", d.Path)
-		}
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// directReader reads from a device that is open for direct I/O, which requires whole blocks.
-type directReader struct{ f io.ReaderAt }
-
-func (r directReader) ReadAt(b []byte, offset int64) (int, error) {
-	start := offset / blockSize * blockSize
-	end := (offset + int64(len(b)) + blockSize - 1) / blockSize * blockSize
-	whole, err := readDirect(r.f, start, end-start)
-	if err != nil {
-		return 0, err
-	}
-	return copy(b, whole[offset-start:]), nil
 }
