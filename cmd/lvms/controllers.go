@@ -67,7 +67,7 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	imports := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), namespace)
-	imports.EarlierServed = sync.OnceFunc(func() { close(o.earlierServed) })
+	imports.LegacyServed = sync.OnceFunc(func() { close(o.earlierServed) })
 	if err := imports.SetupWithManager(mgr); err != nil {
 		return err
 	}

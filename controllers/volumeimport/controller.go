@@ -4,7 +4,7 @@
 // existing logical volume the one of the LogicalVolume. No logical volume is created or changed, apart from its tags.
 //
 // It also recreates PersistentVolumes of TopoLVM before 0.15 for this driver, on request: see migrations. Before that,
-// it lets node agents serve them, and is their CSI controller: see earlierVolumes.
+// it lets node agents serve them, and is their CSI controller: see legacyVolumes.
 //
 // Each step can be repeated, so that an operator that was killed continues.
 package volumeimport
@@ -50,9 +50,9 @@ type Controller struct {
 	recorder  events.EventRecorder
 	namespace string
 	now       func() time.Time
-	// EarlierServed, if set, is called once: when a volume of the earlier driver is served and the controller of
+	// LegacyServed, if set, is called once: when a volume of the earlier driver is served and the controller of
 	// TopoLVM does not run, so that this process has to expand these volumes.
-	EarlierServed func()
+	LegacyServed func()
 
 	mu sync.Mutex
 	// done has the volumes of each plan whose objects exist, so that they are not read again while others wait.
@@ -252,7 +252,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := (migrations{c}).setupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := mgr.Add(newEarlierVolumes(c, mgr.GetCache())); err != nil {
+	if err := mgr.Add(newLegacyVolumes(c, mgr.GetCache())); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).

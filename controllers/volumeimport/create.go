@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/stagesecret"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -23,8 +24,8 @@ import (
 type job struct {
 	*Controller
 	node, class, group string
-	// forEarlier is true if the LogicalVolumes are for PersistentVolumes of the earlier driver.
-	forEarlier bool
+	// forLegacy is true if the LogicalVolumes are for PersistentVolumes of the earlier driver.
+	forLegacy bool
 	// groups are the volume groups of each node. pods are the Pods of each namespace.
 	groups map[string][]v1alpha1.VGStatus
 	pods   map[string][]corev1.Pod
@@ -140,7 +141,7 @@ func (j *job) logicalVolume(ctx context.Context, v v1alpha1.RecoveryVolume) erro
 			Spec: topolvmv1.LogicalVolumeSpec{Name: v.PersistentVolume, NodeName: j.node, DeviceClass: j.class,
 				Size: sizeOf(v)},
 		}
-		if j.forEarlier {
+		if j.forLegacy {
 			lv.Annotations[v1alpha1.EarlierDriverAnnotation] = v1alpha1.EarlierDriverName
 		}
 		if err := j.client.Create(ctx, lv); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -214,5 +215,8 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 			NodeAffinity: relocate.Affinity(j.node),
 		},
 	}
-	return pv, setEncryption(pv, class, claim)
+	if err := stagesecret.Set(pv, class, claim); err != nil {
+		return nil, blockedError(err.Error())
+	}
+	return pv, nil
 }

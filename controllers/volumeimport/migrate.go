@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -38,7 +38,7 @@ import (
 //  3. delete the PersistentVolume, with the reclaim policy Retain, and create the new one;
 //  4. remove the finalizer of the earlier LogicalVolume, and delete it.
 //
-// The first step may have been done by earlierVolumes. The second one waits until the node agent has unstaged the
+// The first step may have been done by legacyVolumes. The second one waits until the node agent has unstaged the
 // volume, and no volume is staged after it. Nothing removes the logical volume: TopoLVM must not serve the earlier
 // driver on the node, which each step checks again.
 type migrations struct{ *Controller }
@@ -58,7 +58,7 @@ func (m migrations) Reconcile(ctx context.Context, request reconcile.Request) (r
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("migrated a volume to this driver", "lv", pv.Spec.CSI.VolumeHandle, "claim",
-			claimOf(pv))
+			legacypv.ClaimOf(pv))
 		return reconcile.Result{}, nil
 	case errors.As(err, &blocked):
 		return reconcile.Result{RequeueAfter: whileBlocked},
@@ -107,12 +107,12 @@ func (m migrations) migrate(ctx context.Context, pv *corev1.PersistentVolume) er
 	if err != nil {
 		return err
 	}
-	if problem := migrationProblem(facts); problem != "" {
+	if problem := facts.MigrationProblem(); problem != "" {
 		return blockedError(problem)
 	}
-	j := &job{Controller: m.Controller, node: facts.old.Spec.NodeName, class: facts.old.Spec.DeviceClass}
+	j := &job{Controller: m.Controller, node: facts.Old.Spec.NodeName, class: facts.Old.Spec.DeviceClass}
 	// It returns an error until the node agent has found the logical volume.
-	if err := j.logicalVolume(ctx, volumeOfEarlier(pv, facts.old)); err != nil {
+	if err := j.logicalVolume(ctx, legacypv.Import(pv, facts.Old)); err != nil {
 		return err
 	}
 	return m.begin(ctx, pv)
@@ -130,47 +130,29 @@ func (m migrations) begin(ctx context.Context, pv *corev1.PersistentVolume) erro
 	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "" {
 		return waiting("node %s has not unmounted volume %s yet", lv.Spec.NodeName, lv.Status.VolumeID)
 	}
-	if err := m.store(ctx, lv, forThisDriver(pv, lv.Spec.NodeName)); err != nil {
+	if err := m.store(ctx, lv, legacypv.ForThisDriver(pv, lv.Spec.NodeName)); err != nil {
 		return err
 	}
 	return m.recreate(ctx, lv)
 }
 
-// forThisDriver returns a PersistentVolume of the earlier driver as it is created for this driver on its node.
-func forThisDriver(pv *corev1.PersistentVolume, node string) *corev1.PersistentVolume {
-	migrated := relocate.PersistentVolume(pv, node)
-	migrated.Spec.CSI.Driver = v1alpha1.DriverName
-	migrated.Annotations = maps.Clone(migrated.Annotations)
-	delete(migrated.Annotations, v1alpha1.MigrateAnnotation)
-	delete(migrated.Annotations, v1alpha1.MigrationAnnotation)
-	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, "pv.kubernetes.io/provisioned-by", v1alpha1.DriverName)
-	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, v1alpha1.MigratedFromAnnotation, v1alpha1.EarlierDriverName)
-	return migrated
-}
-
-// isOfEarlier reports whether a PersistentVolume of the earlier driver is for the volume of a LogicalVolume.
-func isOfEarlier(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
-	source := pv.Spec.CSI
-	return source != nil && source.Driver == v1alpha1.EarlierDriverName && source.VolumeHandle == lv.Status.VolumeID
-}
-
-// replaceEarlier deletes a PersistentVolume of the earlier driver, and creates the one for this driver. A Pod may use
+// replaceLegacy deletes a PersistentVolume of the earlier driver, and creates the one for this driver. A Pod may use
 // it since the migration was requested, so this is checked again.
-func (c *Controller) replaceEarlier(ctx context.Context, lv *topolvmv1.LogicalVolume,
+func (c *Controller) replaceLegacy(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	present, stored *corev1.PersistentVolume) error {
 	facts, err := (migrations{c}).facts(ctx, present)
 	if err != nil {
 		return err
 	}
-	if problem := useProblem(facts); problem != "" {
+	if problem := facts.UseProblem(); problem != "" {
 		return blockedError(problem)
 	}
-	return c.replace(ctx, lv, present, stored, forThisDriver(present, lv.Spec.NodeName))
+	return c.replace(ctx, lv, present, stored, legacypv.ForThisDriver(present, lv.Spec.NodeName))
 }
 
-// releaseEarlier deletes the LogicalVolume of the earlier driver, but not its logical volume. The annotation keeps the
+// releaseLegacy deletes the LogicalVolume of the earlier driver, but not its logical volume. The annotation keeps the
 // node service of that driver away, and without the finalizer the object does not wait for it.
-func (c *Controller) releaseEarlier(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+func (c *Controller) releaseLegacy(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	old, err := legacy.Get(ctx, c.live, lv.Name)
 	if err != nil || old == nil || old.Status.VolumeID != lv.Status.VolumeID {
 		return err
@@ -180,7 +162,7 @@ func (c *Controller) releaseEarlier(ctx context.Context, lv *topolvmv1.LogicalVo
 		return err
 	}
 	if slices.Contains(registered, v1alpha1.EarlierDriverName) {
-		return blockedError(stillRuns(lv.Spec.NodeName))
+		return blockedError(legacypv.StillRuns(lv.Spec.NodeName))
 	}
 	before := old.DeepCopy()
 	old.Finalizers = slices.DeleteFunc(old.Finalizers,
@@ -217,6 +199,40 @@ func (c *Controller) driversOf(ctx context.Context, node string) ([]string, erro
 		names = append(names, driver.Name)
 	}
 	return names, nil
+}
+
+// facts reads the facts from the API server. If one cannot be read, it returns an error.
+func (m migrations) facts(ctx context.Context, pv *corev1.PersistentVolume) (legacypv.Facts, error) {
+	facts := legacypv.Facts{PV: pv}
+	var err error
+	if facts.Old, err = legacy.Get(ctx, m.live, pv.Name); err != nil {
+		return facts, err
+	}
+	if facts.Drivers, err = m.driversOf(ctx, v1alpha1.NodeOfEarlierVolume(pv)); err != nil {
+		return facts, err
+	}
+	reference := pv.Spec.ClaimRef
+	if reference == nil {
+		return facts, nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	err = m.live.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, claim)
+	switch {
+	case err == nil && claim.UID == reference.UID:
+		facts.Claim = claim
+	case err != nil && !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("read claim %s: %w", legacypv.ClaimOf(pv), err)
+	}
+	pods, err := (&job{Controller: m.Controller}).podsIn(ctx, reference.Namespace)
+	if err != nil {
+		return facts, err
+	}
+	for i := range pods {
+		if relocate.Runs(&pods[i]) && relocate.Uses(&pods[i], reference.Name) {
+			facts.Pod = &pods[i]
+		}
+	}
+	return facts, nil
 }
 
 func (m migrations) setupWithManager(mgr manager.Manager) error {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -30,7 +31,7 @@ func (w *world) earlierVolume() *corev1.PersistentVolume {
 	name := w.name + "-pv"
 	w.drivers(v1alpha1.DriverName)
 	facts := migratable(name, w.node())
-	old := facts.old
+	old := facts.Old
 	old.Finalizers = []string{v1alpha1.EarlierVolumeFinalizer}
 	old.Spec.Name, old.Spec.Size, old.Spec.DeviceClass = name, resource.MustParse("1Gi"), "ssd"
 	status := old.Status
@@ -40,7 +41,7 @@ func (w *world) earlierVolume() *corev1.PersistentVolume {
 	claim := newClaim(w.name, "data", "1Gi")
 	claim.Spec.VolumeName = name
 	w.create(claim)
-	pv := facts.pv
+	pv := facts.PV
 	pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
 	pv.Finalizers = []string{"external-provisioner.volume.kubernetes.io/finalizer"}
 	pv.Spec.Capacity, pv.Spec.AccessModes = claim.Spec.Resources.Requests, claim.Spec.AccessModes
@@ -339,10 +340,27 @@ func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 	}
 	for driver, want := range map[string]bool{v1alpha1.EarlierDriverName: true, v1alpha1.DriverName: false,
 		"x": false} {
-		pv := migratable("pv", "worker-1").pv
+		pv := migratable("pv", "worker-1").PV
 		pv.Annotations, pv.Spec.CSI.Driver = map[string]string{v1alpha1.MigrateAnnotation: "true"}, driver
 		if got := v1alpha1.MigrationRequested(pv); got != want {
 			t.Errorf("%s: got %v", driver, got)
 		}
+	}
+}
+
+// migratable returns a PersistentVolume of the earlier driver on a node that can be migrated, with its objects.
+func migratable(name, node string) legacypv.Facts {
+	affinity := relocate.Affinity(node)
+	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = v1alpha1.EarlierTopologyNodeKey
+	return legacypv.Facts{
+		PV: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}, NodeAffinity: affinity,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-" + name, FSType: "xfs"}}}},
+		Claim: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name}},
+		Old: &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:   earlierv1.LogicalVolumeSpec{NodeName: node},
+			Status: earlierv1.LogicalVolumeStatus{VolumeID: "id-" + name}},
+		Drivers: []string{"other", v1alpha1.DriverName},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -64,8 +65,8 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
-	case err == nil && isOfEarlier(present, lv) && pv.Annotations[v1alpha1.MigratedFromAnnotation] != "":
-		if err := c.replaceEarlier(ctx, lv, present, pv); err != nil {
+	case err == nil && legacypv.IsOf(present, lv) && pv.Annotations[v1alpha1.MigratedFromAnnotation] != "":
+		if err := c.replaceLegacy(ctx, lv, present, pv); err != nil {
 			return err
 		}
 	case err == nil && !isOf(present, lv):
@@ -82,7 +83,7 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
 	}
 	if pv.Annotations[v1alpha1.MigratedFromAnnotation] != "" {
-		if err := c.releaseEarlier(ctx, lv); err != nil {
+		if err := c.releaseLegacy(ctx, lv); err != nil {
 			return err
 		}
 	}

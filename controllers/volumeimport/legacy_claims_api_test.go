@@ -56,8 +56,8 @@ func TestAClaimOfAnEarlierStorageClassIsRefused(t *testing.T) {
 	claim.Finalizers = nil
 	w.must(w.api.Update(t.Context(), claim))
 	w.must(w.api.Delete(t.Context(), claim))
-	if got := w.pass(); got != "" || len(w.runner.refused) > 0 {
-		t.Errorf("got the events %q, and %d claims are stored", got, len(w.runner.refused))
+	if got := w.pass(); got != "" || len(w.runner.claims.refused) > 0 {
+		t.Errorf("got the events %q, and %d claims are stored", got, len(w.runner.claims.refused))
 	}
 }
 

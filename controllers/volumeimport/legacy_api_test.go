@@ -23,7 +23,7 @@ import (
 type servedWorld struct {
 	*world
 	pv     *corev1.PersistentVolume
-	runner *earlierVolumes
+	runner *legacyVolumes
 	events *events.FakeRecorder
 }
 
@@ -60,7 +60,7 @@ func (w *servedWorld) restart() {
 	w.world.restart()
 	w.events = events.NewFakeRecorder(100)
 	w.ctl.recorder = w.events
-	w.runner = newEarlierVolumes(w.ctl, w.spy)
+	w.runner = newLegacyVolumes(w.ctl, w.spy)
 }
 
 func (w *servedWorld) setPhase(phase corev1.PersistentVolumePhase) {
@@ -193,7 +193,7 @@ func TestAVolumeIsNotServed(t *testing.T) {
 // ownDriver creates the CSIDriver as the operator does.
 func (w *servedWorld) ownDriver() {
 	w.Helper()
-	w.must(w.runner.ensureDriver(w.Context(), &earlierState{}))
+	w.must(w.runner.ensureDriver(w.Context(), &legacyState{}))
 }
 
 // TestOurOwnRegistrationIsNotThatOfTopoLVM: the node ID tells them apart.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -47,7 +48,7 @@ func newReleasedWorld(t *testing.T, name string, wasServed bool) *deletedWorld {
 		w.ownDriver()
 	}
 	pv := w.persistentVolume(w.pv.Name)
-	pv.Annotations = map[string]string{provisionedBy: v1alpha1.EarlierDriverName}
+	pv.Annotations = map[string]string{legacypv.ProvisionedBy: v1alpha1.EarlierDriverName}
 	w.must(w.api.Update(t.Context(), pv))
 	w.deleteClaim()
 	w.setPhase(corev1.VolumeReleased)
@@ -135,7 +136,8 @@ func (w *deletedWorld) wantDeleted(object client.Object, name, handle string) {
 func (w *deletedWorld) wantKept() {
 	w.Helper()
 	pv := w.persistentVolume(w.pv.Name)
-	if pv.UID != w.pv.UID || !pv.DeletionTimestamp.IsZero() || !slices.Contains(pv.Finalizers, provisionerFinalizer) {
+	if pv.UID != w.pv.UID || !pv.DeletionTimestamp.IsZero() ||
+		!slices.Contains(pv.Finalizers, legacypv.ProvisionerFinalizer) {
 		w.Errorf("got the PersistentVolume %+v", pv.ObjectMeta)
 	}
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: w.pv.Name}}
@@ -367,7 +369,7 @@ func TestAFailedReadDeletesNothing(t *testing.T) {
 func TestExpansionsBegin(t *testing.T) {
 	w := &deletedWorld{servedWorld: newServedWorld(t, "expands"), check: func(*topolvmv1.LogicalVolume) {}}
 	calls := 0
-	w.runner.EarlierServed = func() { calls++ }
+	w.runner.LegacyServed = func() { calls++ }
 	w.topolvmControllerPod()
 	w.passes(3)
 	if w.wantServed(); calls != 0 {

@@ -4,52 +4,60 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
-	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // fsTypeParameter is the StorageClass parameter with the file system of volumes (external-provisioner).
 const fsTypeParameter = "csi.storage.k8s.io/fstype"
 
-// earlierStorageClass is a Warning event on the PersistentVolumeClaim: its StorageClass has the provisioner
+// legacyStorageClass is a Warning event on the PersistentVolumeClaim: its StorageClass has the provisioner
 // topolvm.cybozu.com, for which no volumes are created. The note names the StorageClass to use.
 // What to do: recreate the claim with that StorageClass, or recreate the StorageClass; see [how to migrate
 // volumes](../how-to/migrate-earlier-topolvm.md#5-replace-the-storageclasses).
-var earlierStorageClass = event.Warning("EarlierStorageClass", "Provision", "no volume is created: %s")
+var legacyStorageClass = event.Warning("EarlierStorageClass", "Provision", "no volume is created: %s")
+
+// refusedClaims sends events for claims that wait for the provisioner of the earlier driver.
+type refusedClaims struct {
+	client client.Client
+	// active has at least the claims that are not settled.
+	active    client.Reader
+	namespace string
+	emitter   *event.Emitter
+	// refused are the claims with the event EarlierStorageClass.
+	refused map[types.UID]client.Object
+}
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 
-// refuseClaims sends an event for each claim that waits for the provisioner of the earlier driver. The claims stay
+// refuse sends an event for each claim that waits for the provisioner of the earlier driver. The claims stay
 // pending. They are not passed to a provisioner that refuses them: it would not see a claim before the scheduler has
 // selected a node, which it does not if TopoLVM reports no capacity.
-func (e *earlierVolumes) refuseClaims(ctx context.Context, topolvm *topolvmController) error {
+func (r *refusedClaims) refuse(ctx context.Context, topolvm *runningTopoLVM) error {
 	classes := &storagev1.StorageClassList{}
-	if err := e.client.List(ctx, classes); err != nil {
+	if err := r.client.List(ctx, classes); err != nil {
 		return fmt.Errorf("list StorageClasses: %w", err)
 	}
-	earlier := map[string]*storagev1.StorageClass{}
+	legacy := map[string]*storagev1.StorageClass{}
 	for i := range classes.Items {
 		if classes.Items[i].Provisioner == v1alpha1.EarlierDriverName {
-			earlier[classes.Items[i].Name] = &classes.Items[i]
+			legacy[classes.Items[i].Name] = &classes.Items[i]
 		}
 	}
-	pending, err := e.pendingClaims(ctx, earlier)
+	pending, err := r.pending(ctx, legacy)
 	if err != nil {
 		return err
 	}
-	e.forgetOthers(pending)
+	r.forgetOthers(pending)
 	if len(pending) == 0 {
 		return nil
 	}
@@ -57,7 +65,7 @@ func (e *earlierVolumes) refuseClaims(ctx context.Context, topolvm *topolvmContr
 		return err
 	}
 	clusters := &v1alpha1.LVMClusterList{}
-	if err := e.client.List(ctx, clusters, client.InNamespace(e.namespace)); err != nil {
+	if err := r.client.List(ctx, clusters, client.InNamespace(r.namespace)); err != nil {
 		return fmt.Errorf("list LVMClusters: %w", err)
 	}
 	byDefault := ""
@@ -65,22 +73,22 @@ func (e *earlierVolumes) refuseClaims(ctx context.Context, topolvm *topolvmContr
 		byDefault = cmp.Or(byDefault, clusters.Items[i].Spec.Storage.DefaultDeviceClass())
 	}
 	for _, claim := range pending {
-		class := earlier[*claim.Spec.StorageClassName]
-		e.emitter.Emit(claim, earlierStorageClass, refusal(class, classes.Items, byDefault))
-		e.refused[claim.UID] = claim
+		class := legacy[*claim.Spec.StorageClassName]
+		r.emitter.Emit(claim, legacyStorageClass, refusal(class, classes.Items, byDefault))
+		r.refused[claim.UID] = claim
 	}
 	return nil
 }
 
-// pendingClaims returns the claims that wait for a volume of one of the StorageClasses. Without StorageClasses, it
+// pending returns the claims that wait for a volume of one of the StorageClasses. Without StorageClasses, it
 // reads nothing.
-func (e *earlierVolumes) pendingClaims(ctx context.Context,
+func (r *refusedClaims) pending(ctx context.Context,
 	classes map[string]*storagev1.StorageClass) ([]*corev1.PersistentVolumeClaim, error) {
 	if len(classes) == 0 {
 		return nil, nil
 	}
 	list := &corev1.PersistentVolumeClaimList{}
-	if err := e.active.List(ctx, list); err != nil {
+	if err := r.active.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	var pending []*corev1.PersistentVolumeClaim
@@ -95,11 +103,11 @@ func (e *earlierVolumes) pendingClaims(ctx context.Context,
 }
 
 // forgetOthers removes what was stored about claims that no longer wait.
-func (e *earlierVolumes) forgetOthers(pending []*corev1.PersistentVolumeClaim) {
-	for uid, claim := range e.refused {
+func (r *refusedClaims) forgetOthers(pending []*corev1.PersistentVolumeClaim) {
+	for uid, claim := range r.refused {
 		if !slices.ContainsFunc(pending, func(c *corev1.PersistentVolumeClaim) bool { return c.UID == uid }) {
-			e.emitter.Forget(claim)
-			delete(e.refused, uid)
+			r.emitter.Forget(claim)
+			delete(r.refused, uid)
 		}
 	}
 }
@@ -142,54 +150,4 @@ func otherFileSystem(a, b *storagev1.StorageClass) int {
 		return 0
 	}
 	return 1
-}
-
-// topolvmController tells whether the controller of TopoLVM runs. It reads all Pods, at most once.
-type topolvmController struct {
-	*earlierVolumes
-	isRead, isRunning bool
-	err               error
-}
-
-// runs reports whether a Pod of TopoLVM's controller exists that has not ended. Its sidecars then create, expand and
-// delete the volumes of the earlier driver. They need not have a Lease, so only the Pod shows that they run.
-func (t *topolvmController) runs(ctx context.Context) (bool, error) {
-	if t.isRead {
-		return t.isRunning, t.err
-	}
-	t.isRead = true
-	t.err = paging.Until(ctx, t.live, &corev1.PodList{}, func(list *corev1.PodList) bool {
-		for i := range list.Items {
-			if pod := &list.Items[i]; relocate.Runs(pod) && hasTopoLVMController(pod) {
-				t.isRunning = true
-				t.tellThatControllerRuns(ctx, pod)
-				return true
-			}
-		}
-		return false
-	})
-	if t.err != nil {
-		t.err = fmt.Errorf("list Pods to find out whether the controller of TopoLVM runs: %w", t.err)
-	}
-	return t.isRunning, t.err
-}
-
-// hasTopoLVMController reports whether a container runs topolvm-controller, as those of TopoLVM's chart and of LVMS
-// before 4.13 do.
-func hasTopoLVMController(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(slices.Concat(c.Command, c.Args),
-			func(argument string) bool { return path.Base(argument) == "topolvm-controller" })
-	})
-}
-
-// tellThatControllerRuns logs once for each Pod that TopoLVM's controller runs. This is not a problem.
-func (e *earlierVolumes) tellThatControllerRuns(ctx context.Context, pod *corev1.Pod) {
-	name := pod.Namespace + "/" + pod.Name
-	if e.told[name] {
-		return
-	}
-	e.told[name] = true
-	log.FromContext(ctx).Info("creation, expansion and deletion of volumes of an earlier TopoLVM are left to it",
-		"driver", v1alpha1.EarlierDriverName, "cause", "its controller runs in Pod "+name)
 }

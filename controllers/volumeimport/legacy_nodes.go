@@ -19,28 +19,28 @@ import (
 // releaseNodes removes what TopoLVM wrote to Nodes under its earlier name, unless it still runs: the finalizer, which
 // would block the deletion of a Node, and the capacity of its device classes. The topology label stays, because the
 // PersistentVolumes that are not migrated need it. A Node that has just changed is left to the next pass.
-func (e *earlierVolumes) releaseNodes(ctx context.Context, topolvm *topolvmController) error {
+func (l *legacyVolumes) releaseNodes(ctx context.Context, topolvm *runningTopoLVM) error {
 	nodes := &corev1.NodeList{}
-	if err := e.client.List(ctx, nodes); err != nil {
+	if err := l.client.List(ctx, nodes); err != nil {
 		return fmt.Errorf("list Nodes: %w", err)
 	}
 	var errs []error
 	for i := range nodes.Items {
-		errs = append(errs, e.releaseNode(ctx, topolvm, &nodes.Items[i]))
+		errs = append(errs, l.releaseNode(ctx, topolvm, &nodes.Items[i]))
 	}
 	return errors.Join(errs...)
 }
 
-func (e *earlierVolumes) releaseNode(ctx context.Context, topolvm *topolvmController, node *corev1.Node) error {
+func (l *legacyVolumes) releaseNode(ctx context.Context, topolvm *runningTopoLVM, node *corev1.Node) error {
 	released := node.DeepCopy()
 	if !nodeannotations.Remove(released, v1alpha1.EarlierCapacityAnnotationPrefix, v1alpha1.EarlierNodeFinalizer) {
 		return nil
 	}
-	if left, err := e.isLeftToTopoLVM(ctx, topolvm, node.Name); left || err != nil {
+	if left, err := topolvm.isLeft(ctx, node.Name); left || err != nil {
 		return err
 	}
 	// The optimistic lock is necessary because the patch replaces the list of finalizers.
-	err := e.client.Patch(ctx, released, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
+	err := l.client.Patch(ctx, released, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return nil

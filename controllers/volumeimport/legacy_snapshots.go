@@ -30,21 +30,21 @@ const (
 	contentIsCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 )
 
-// earlierSnapshotNotDeleted is a Warning event on the VolumeSnapshotContent: its driver is topolvm.cybozu.com and it
+// legacySnapshotNotDeleted is a Warning event on the VolumeSnapshotContent: its driver is topolvm.cybozu.com and it
 // was deleted, but its snapshot is not deleted.
 // What to do: see the note; [how to migrate volumes](../how-to/migrate-earlier-topolvm.md#volumesnapshots) explains
 // what is required.
-var earlierSnapshotNotDeleted = event.Warning("EarlierSnapshotNotDeleted", "Delete",
+var legacySnapshotNotDeleted = event.Warning("EarlierSnapshotNotDeleted", "Delete",
 	"the snapshot is not deleted: %s")
 
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list;patch
 
 // readContents adds the VolumeSnapshotContents to the state.
-func (e *earlierVolumes) readContents(ctx context.Context, s *earlierState) error {
+func (l *legacyVolumes) readContents(ctx context.Context, s *legacyState) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(snapshotv1.SchemeGroupVersion.WithKind(contentKind + "List"))
 	var invalid error
-	err := paging.Each(ctx, e.live, list, func(page *unstructured.UnstructuredList) {
+	err := paging.Each(ctx, l.live, list, func(page *unstructured.UnstructuredList) {
 		for i := range page.Items {
 			content, err := contentOf(&page.Items[i])
 			if err != nil {
@@ -97,19 +97,19 @@ func isContentDue(content *snapshotv1.VolumeSnapshotContent) bool {
 
 // deleteSnapshot performs the next step of the deletion of a snapshot. It returns nil if the VolumeSnapshotContent has
 // no finalizer of the sidecar left, or must not be deleted.
-func (e *earlierVolumes) deleteSnapshot(ctx context.Context, s *earlierState, object *unstructured.Unstructured) error {
+func (d deletions) deleteSnapshot(ctx context.Context, s *legacyState, object *unstructured.Unstructured) error {
 	content, err := contentOf(object)
 	if err != nil || !isContentDue(content) {
 		return err
 	}
 	handle := handleOf(content)
-	old := snapshotOfEarlier(s, handle)
+	old := snapshotOf(s, handle)
 	r := removal{name: snapshotref.NamePrefix + string(content.Spec.VolumeSnapshotRef.UID), handle: handle, old: old,
 		claim: content.Spec.VolumeSnapshotRef.Namespace + "/" + content.Spec.VolumeSnapshotRef.Name,
 		finish: func(ctx context.Context, object client.Object) error {
-			return e.removeFinalizer(ctx, object, contentFinalizer)
+			return d.removeFinalizer(ctx, object, contentFinalizer)
 		}}
-	r.read = func(ctx context.Context) (client.Object, error) { return e.readContent(ctx, s, object, handle) }
+	r.read = func(ctx context.Context) (client.Object, error) { return d.readContent(ctx, s, object, handle) }
 	if old != nil {
 		r.name, r.node = old.Name, old.Spec.NodeName
 	} else {
@@ -118,9 +118,9 @@ func (e *earlierVolumes) deleteSnapshot(ctx context.Context, s *earlierState, ob
 			"Retain; its logical volume is then listed as an orphan", v1alpha1.EarlierDriverName, handle)
 	}
 	if isKept(content) {
-		return e.keepSnapshot(ctx, s, r)
+		return d.keepSnapshot(ctx, s, r)
 	}
-	return e.remove(ctx, s, r)
+	return d.remove(ctx, s, r)
 }
 
 // isKept reports whether the snapshot of a deleted VolumeSnapshotContent stays, or was not created.
@@ -129,7 +129,7 @@ func isKept(content *snapshotv1.VolumeSnapshotContent) bool {
 }
 
 // keepSnapshot removes the finalizer of a VolumeSnapshotContent whose snapshot stays or was not created.
-func (e *earlierVolumes) keepSnapshot(ctx context.Context, s *earlierState, r removal) error {
+func (d deletions) keepSnapshot(ctx context.Context, s *legacyState, r removal) error {
 	if left, err := s.topolvm.runs(ctx); left || err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (e *earlierVolumes) keepSnapshot(ctx context.Context, s *earlierState, r re
 	return r.finish(ctx, object)
 }
 
-// snapshotOfEarlier returns the LogicalVolume of the earlier driver with a volume ID, or nil.
-func snapshotOfEarlier(s *earlierState, handle string) *earlierv1.LogicalVolume {
+// snapshotOf returns the LogicalVolume of the earlier driver with a volume ID, or nil.
+func snapshotOf(s *legacyState, handle string) *earlierv1.LogicalVolume {
 	for _, old := range s.olds {
 		if handle != "" && old.Status.VolumeID == handle {
 			return old
@@ -152,11 +152,11 @@ func snapshotOfEarlier(s *earlierState, handle string) *earlierv1.LogicalVolume 
 
 // readContent returns the VolumeSnapshotContent from the API server, or nil if it has changed. It returns an error if
 // its snapshot may be in use.
-func (e *earlierVolumes) readContent(ctx context.Context, s *earlierState, listed *unstructured.Unstructured,
+func (d deletions) readContent(ctx context.Context, s *legacyState, listed *unstructured.Unstructured,
 	handle string) (client.Object, error) {
 	now := &unstructured.Unstructured{}
 	now.SetGroupVersionKind(listed.GroupVersionKind())
-	if err := e.live.Get(ctx, client.ObjectKeyFromObject(listed), now); err != nil {
+	if err := d.live.Get(ctx, client.ObjectKeyFromObject(listed), now); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	before, err := contentOf(listed)

@@ -1,4 +1,5 @@
-package volumeimport
+// Package stagesecret gives the PersistentVolume of an existing volume the encryption of its StorageClass.
+package stagesecret
 
 import (
 	"fmt"
@@ -12,10 +13,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// setEncryption gives the PersistentVolume of an existing volume the encryption and the Secret of the StorageClass of
+// Set gives the PersistentVolume of an existing volume the encryption and the Secret of the StorageClass of
 // its claim, as external-provisioner does for a new one. If the volume is not encrypted like that, the node agent
 // refuses to use it, and says why.
-func setEncryption(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
+func Set(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
 	claim *corev1.PersistentVolumeClaim) error {
 	if class.Parameters[v1alpha1.EncryptionParameter] == "" {
 		return nil
@@ -28,7 +29,7 @@ func setEncryption(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
 	}
 	secret, err := secretOf(class, pv.Name, claim)
 	if err != nil {
-		return blocked("volume %s: the Secret of StorageClass %s cannot be named for claim %s/%s: %v",
+		return fmt.Errorf("volume %s: the Secret of StorageClass %s cannot be named for claim %s/%s: %w",
 			pv.Spec.CSI.VolumeHandle, class.Name, claim.Namespace, claim.Name, err)
 	}
 	pv.Spec.CSI.NodeStageSecretRef = secret

@@ -1,4 +1,4 @@
-package volumeimport
+package stagesecret
 
 import (
 	"maps"
@@ -47,7 +47,7 @@ func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 				v1alpha1.NodeStageSecretNamespaceParameter: test.namespace}
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
 			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: "8a6e"}
-			err := setEncryption(pv, &storagev1.StorageClass{Parameters: parameters}, claim)
+			err := Set(pv, &storagev1.StorageClass{Parameters: parameters}, claim)
 			if test.says != "" {
 				if err == nil || !strings.Contains(err.Error(), test.says) || pv.Spec.CSI.NodeStageSecretRef != nil {
 					t.Errorf("got %v, %v", pv.Spec.CSI.NodeStageSecretRef, err)
@@ -68,7 +68,7 @@ func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 func TestAnImportedVolumeWithoutEncryptionHasNoSecret(t *testing.T) {
 	pv := &corev1.PersistentVolume{}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{}
-	err := setEncryption(pv, &storagev1.StorageClass{Parameters: map[string]string{
+	err := Set(pv, &storagev1.StorageClass{Parameters: map[string]string{
 		v1alpha1.NodeStageSecretNameParameter: "k"}}, &corev1.PersistentVolumeClaim{})
 	if err != nil || pv.Spec.CSI.NodeStageSecretRef != nil || pv.Spec.CSI.VolumeAttributes != nil {
 		t.Errorf("got %+v, %v", pv.Spec.CSI, err)
