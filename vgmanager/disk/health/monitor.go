@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -122,10 +121,8 @@ func (m *Monitor) Suspended() map[string]bool { return maps.Clone(m.Snapshot().S
 func (m *Monitor) Unknown(group string) error {
 	seen := m.Snapshot()
 	list := []error{seen.ObserveFailed}
-	// Device-mapper names double the hyphens of the group and of the volume, and join them with one hyphen.
-	prefix := strings.ReplaceAll(group, "-", "--") + "-"
 	for _, name := range slices.Sorted(maps.Keys(seen.Unreadable)) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && !strings.HasPrefix(rest, "-") {
+		if devicemapper.IsVolumeOf(name, group) {
 			list = append(list, fmt.Errorf("read the state of %s: %w", name, seen.Unreadable[name]))
 		}
 	}

@@ -216,8 +216,7 @@ func (r *Reader) ThinPoolDevice(ctx context.Context, vg, pool string) (Device, T
 
 // findThinPool returns the name of the device that has the target of a thin pool, and the status of the pool.
 func (r *Reader) findThinPool(ctx context.Context, vg, pool string) (name string, state ThinPool, err error) {
-	// A pool without active volumes does not have a -tpool device.
-	for _, name = range []string{volumeName(vg, pool) + "-tpool", volumeName(vg, pool)} {
+	for _, name = range []string{VolumeName(vg, pool) + PoolSuffix, VolumeName(vg, pool)} {
 		if state, err = r.thinPool(ctx, name); !errors.Is(err, ErrNotFound) {
 			return name, state, err
 		}
@@ -243,7 +242,7 @@ func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
 
 // Volume returns the device of a logical volume. It returns ErrNotFound if the volume is not active.
 func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
-	name := volumeName(vg, lv)
+	name := VolumeName(vg, lv)
 	if len(name) >= nameLength {
 		return Device{}, fmt.Errorf("logical volume %s/%s: its name is too long for device-mapper", vg, lv)
 	}
@@ -257,7 +256,7 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 // MappedSectors returns the number of sectors of 512 bytes of an active thin volume that have blocks in its pool. It
 // returns ErrNotFound if the volume is not active.
 func (r *Reader) MappedSectors(ctx context.Context, vg, lv string) (uint64, error) {
-	name := volumeName(vg, lv)
+	name := VolumeName(vg, lv)
 	if len(name) >= nameLength {
 		return 0, fmt.Errorf("logical volume %s/%s: its name is too long for device-mapper", vg, lv)
 	}
@@ -297,13 +296,6 @@ func (r *Reader) named(ctx context.Context, name string) (Device, error) {
 		}
 		return decodeDevice(answer)
 	})
-}
-
-// volumeName returns the name of a logical volume in device-mapper. LVM doubles the hyphens in both names and joins
-// them with one hyphen (libdm/libdm-string.c, dm_build_dm_name).
-func volumeName(vg, lv string) string {
-	double := func(name string) string { return strings.ReplaceAll(name, "-", "--") }
-	return double(vg) + "-" + double(lv)
 }
 
 // deviceStatus is the status of a device and of its targets.

@@ -32,7 +32,7 @@ type Statistics map[string]IO
 
 // Volume returns the statistics of a logical volume. ok is false if the volume is not active.
 func (s Statistics) Volume(vg, lv string) (counted IO, ok bool) {
-	counted, ok = s[volumeName(vg, lv)]
+	counted, ok = s[VolumeName(vg, lv)]
 	return counted, ok
 }
 
