@@ -6,8 +6,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentserver"
@@ -17,7 +17,7 @@ import (
 
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
 // returns what finds other agents.
-func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *engine.Engine, volumes *lvm.LVM,
+func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *engine.Engine, volumes *lvmexec.LVM,
 	kernel *devicemapper.Reader, locks *service.Locks, o vgmanagerOptions) (*copies.Agents, error) {
 	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace)
 	if err := certificate.SetupWithManager(mgr); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -59,7 +59,7 @@ func runLVMd(ctx context.Context, path string) error {
 			return fmt.Errorf("%s: lvm-command-prefix: %w", path, err)
 		}
 	}
-	volumes, kernel := lvm.New(runner), devicemapper.New()
+	volumes, kernel := lvmexec.New(runner), devicemapper.New()
 	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may belong to another host.
 		devices := device.New(runner)
 		volumes.FlushWith(devices.Flush)

@@ -46,6 +46,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmarchive"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
@@ -269,7 +270,7 @@ func addVolumeGroups(
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return volumeParts{}, err
 	}
-	volumes := lvm.New(runner)
+	volumes := lvmexec.New(runner)
 	devices := device.New(runner)
 	kernel := devicemapper.New()
 	volumes.SkipSilent(silentDevices(devices))

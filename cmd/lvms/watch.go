@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -29,7 +30,7 @@ const reportWait = 2 * time.Second
 
 // newWatch returns a watch that checks the physical volumes of this product's volume groups, and of the volume groups
 // of administrators for which usesExisting returns true.
-func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader, usesExisting func(vg string) bool) *watch {
+func newWatch(volumes *lvmexec.LVM, kernel *devicemapper.Reader, usesExisting func(vg string) bool) *watch {
 	pulse := direct.NewPulse()
 	known := map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
@@ -99,7 +100,7 @@ func (w *watch) Unknown(group string) error { return w.monitor.Unknown(group) }
 
 // silentDevices returns a function that tells LVM which devices do not answer. If it cannot find that out, it excludes
 // none.
-func silentDevices(devices *device.Node) lvm.Silent {
+func silentDevices(devices *device.Node) lvmexec.Silent {
 	return func(ctx context.Context) map[string][]string {
 		silent, err := devices.Silent(ctx)
 		logger := log.FromContext(ctx).WithName("devices")

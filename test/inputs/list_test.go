@@ -18,7 +18,7 @@ type input struct {
 // The tests of several inputs.
 const (
 	nameTest  = "vgmanager/volume/engine/volumes_test.go TestNamesThatAreNoNames"
-	tagTest   = "vgmanager/lvm/tags_test.go TestATagThatIsNoTagReachesNoProgram"
+	tagTest   = "vgmanager/lvm/lvmexec/tags_test.go TestATagThatIsNoTagReachesNoProgram"
 	ownTags   = "vgmanager/volume/logicalvolume/reconciler_test.go TestTagsSayWhoseAVolumeIs"
 	spreadTag = "vgmanager/volume/logicalvolume/spread_test.go TestTheTagOfASpread"
 )

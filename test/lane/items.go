@@ -301,7 +301,7 @@ var bareSuites = []suite{
 		paths: []string{"vgmanager/machine/blockdevice"}},
 	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
 	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
-	{name: "records", minutes: 3, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",
+	{name: "records", minutes: 3, pkg: "vgmanager/lvm/output", run: "^TestRecordedScenariosOnRealLVM$",
 		disks: "400M,400M,400M,400M,400M,scsi:300M,scsi:300M,scsi:300M,scsi:300M,scsi:300M"},
 }
 

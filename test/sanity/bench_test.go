@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -88,7 +88,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	storage := prepareDisks(t)
 	runner := host.NewLocal()
 	// The measured engine has its own LVM, so that its processes are counted separately from those of the preparation.
-	measured := lvm.New(runner)
+	measured := lvmexec.New(runner)
 	for _, group := range []string{thinClass, thickClass} {
 		measured.SetHealthy(group, true)
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
@@ -52,7 +52,7 @@ type sockets struct{ controller, node string }
 
 // startDriver starts the driver in two managers, for its two processes: the operator has the controller service, and
 // the agent has the rest. It returns when the capacity of all classes is known.
-func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) sockets {
+func startDriver(t *testing.T, cluster *env.Env, storage *lvmexec.LVM, dir string) sockets {
 	t.Helper()
 	must(t, cluster.Client.Create(t.Context(), node()))
 	must(t, cluster.Client.Create(t.Context(),
@@ -132,7 +132,7 @@ func newPodCgroups(t *testing.T, dir string) *cgroup.Pods {
 }
 
 // newTaker returns what takes the group snapshots of this node. The test's program is also the watchdog: see TestMain.
-func newTaker(t *testing.T, storage *lvm.LVM, dir string) *groupsnapshot.Node {
+func newTaker(t *testing.T, storage *lvmexec.LVM, dir string) *groupsnapshot.Node {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)

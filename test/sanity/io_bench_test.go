@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
@@ -73,7 +74,7 @@ var chunkSizes = []string{"64Ki", "128Ki", "512Ki", "1Mi"}
 
 type ioBench struct {
 	*testing.T
-	lvm    *lvm.LVM
+	lvm    *lvmexec.LVM
 	engine *engine.Engine
 	fioDir string
 	disks  []string
@@ -86,7 +87,7 @@ func newIOBench(t *testing.T) *ioBench {
 	if want := 5 + stripedDisks + len(chunkSizes); b.fioDir == "" || len(b.disks) < want {
 		t.Fatalf("LVMS_FIO must name the folder with fio, and LVMS_TEST_DISKS %d blank disks of a lab node", want)
 	}
-	b.lvm = lvm.New(host.NewLocal())
+	b.lvm = lvmexec.New(host.NewLocal())
 	engine, err := engine.New(b.lvm, devicemapper.New(), "")
 	must(t, err)
 	b.engine = engine

@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -29,7 +30,7 @@ const (
 
 // prepareDisks creates a volume group for each class, with one disk each, or two for the redundant class. It destroys
 // the content of the disks.
-func prepareDisks(t *testing.T) *lvm.LVM {
+func prepareDisks(t *testing.T) *lvmexec.LVM {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if len(disks) < 4 {
@@ -37,7 +38,7 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	}
 	runner := nodelvm.New()
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand()) })
-	storage := lvm.New(runner)
+	storage := lvmexec.New(runner)
 	storage.LookWith(device.New(runner).ReadPhysicalVolumes)
 	storage.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
@@ -68,7 +69,7 @@ func deviceClasses() []deviceclass.Class {
 }
 
 // checkNothingIsLeft fails if a logical volume remains after the specs, on the disks or in the API.
-func checkNothingIsLeft(t *testing.T, cluster *env.Env, storage *lvm.LVM) {
+func checkNothingIsLeft(t *testing.T, cluster *env.Env, storage *lvmexec.LVM) {
 	t.Helper()
 	report, err := storage.Report(t.Context())
 	if err != nil {

@@ -1,14 +1,6 @@
 package lvm
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-)
+import "slices"
 
 // VGCreate creates a volume group on blank devices. If a device has a signature, VGCreate returns ErrSignature and
 // changes none of the devices. It returns ErrPathExists if /dev has a file or directory with the name of the group, for
@@ -30,17 +22,9 @@ type VGCreate struct {
 
 func (c VGCreate) String() string { return "create volume group " + c.Name }
 
-func (c VGCreate) command() command { return command{steps: c.create} }
-
-func (c VGCreate) create(ctx context.Context, l *LVM) error {
+func (c VGCreate) Command() Command {
 	args := slices.Concat([]string{"vgcreate"}, metadataArguments(c.MetadataSize), tagArguments(c.Tags))
-	args = append(append(args, c.Name), c.Devices...)
-	err := l.apply(ctx, c.String(), command{vg: c.Name,
-		args: append(slices.Clone(args), "--setautoactivation", "n")})
-	if e := (*host.Error)(nil); errors.As(err, &e) && strings.Contains(e.Stderr, "unrecognized option") {
-		return l.apply(ctx, c.String(), command{vg: c.Name, args: args})
-	}
-	return err
+	return Command{VG: c.Name, Steps: true, Args: append(append(args, c.Name), c.Devices...)}
 }
 
 // metadataArguments returns the option for the size of a metadata area.
@@ -65,9 +49,9 @@ type VGExtend struct {
 
 func (c VGExtend) String() string { return "extend volume group " + c.Name }
 
-func (c VGExtend) command() command {
-	return command{vg: c.Name, whole: true,
-		args: slices.Concat([]string{"vgextend"}, metadataArguments(c.MetadataSize), []string{c.Name}, c.Devices)}
+func (c VGExtend) Command() Command {
+	return Command{VG: c.Name, Whole: true,
+		Args: slices.Concat([]string{"vgextend"}, metadataArguments(c.MetadataSize), []string{c.Name}, c.Devices)}
 }
 
 // PVResize makes a physical volume as large as its device (pvresize(8)). LVM reads the size of the device in the same
@@ -80,7 +64,7 @@ func (c PVResize) String() string {
 	return "resize physical volume " + c.Device + " of volume group " + c.VG
 }
 
-func (c PVResize) command() command { return command{vg: c.VG, args: []string{"pvresize", c.Device}} }
+func (c PVResize) Command() Command { return Command{VG: c.VG, Args: []string{"pvresize", c.Device}} }
 
 // VGRemove removes a volume group without logical volumes. It returns ErrNotEmpty if there are logical volumes, and
 // ErrMissingPV if a physical volume is missing. The labels of the physical volumes stay.
@@ -92,7 +76,7 @@ type VGRemove struct {
 
 func (c VGRemove) String() string { return "remove volume group " + c.VG }
 
-func (c VGRemove) command() command { return command{vg: c.VG, args: []string{"vgremove", c.VG}} }
+func (c VGRemove) Command() Command { return Command{VG: c.VG, Args: []string{"vgremove", c.VG}} }
 
 // VGActivate activates the logical volumes of a volume group, for example after the node booted without LVM's
 // autoactivation. It skips volumes with the activation-skip flag and volumes that miss a physical volume.
@@ -108,8 +92,8 @@ type VGActivate struct {
 
 func (c VGActivate) String() string { return "activate volume group " + c.VG }
 
-func (c VGActivate) command() command {
-	return command{vg: c.VG, long: true, args: []string{"vgchange", "--activate", "y", c.VG}}
+func (c VGActivate) Command() Command {
+	return Command{VG: c.VG, Long: true, Args: []string{"vgchange", "--activate", "y", c.VG}}
 }
 
 // VGChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. Adding an existing tag or
@@ -123,15 +107,15 @@ type VGChangeTags struct {
 
 func (c VGChangeTags) String() string { return "change the tags of volume group " + c.VG }
 
-func (c VGChangeTags) command() command {
+func (c VGChangeTags) Command() Command {
 	if len(c.Add)+len(c.Remove) == 0 {
-		return command{}
+		return Command{}
 	}
 	args := append([]string{"vgchange"}, tagArguments(c.Add)...)
 	for _, tag := range c.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return command{vg: c.VG, whole: true, args: append(args, c.VG)}
+	return Command{VG: c.VG, Whole: true, Args: append(args, c.VG)}
 }
 
 // VGRename renames the volume group with a UUID. It works while another volume group has the current name, and while
@@ -145,27 +129,8 @@ type VGRename struct {
 
 func (c VGRename) String() string { return "rename volume group " + c.UUID + " to " + c.Name }
 
-func (c VGRename) command() command { return command{steps: c.rename} }
-
-func (c VGRename) rename(ctx context.Context, l *LVM) error {
-	err := l.apply(ctx, c.String(), command{vg: wholeNode, args: []string{"vgrename", c.UUID, c.Name}})
-	if errors.Is(err, ErrPathExists) {
-		return c.explainPath(ctx, l, err)
-	}
-	return err
-}
-
-// explainPath returns ErrExists instead of ErrPathExists if the path in /dev is of a volume group with the new name:
-// vgrename looks for the path first.
-func (c VGRename) explainPath(ctx context.Context, l *LVM, cause error) error {
-	report, err := l.Report(ctx)
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	if report.VG(c.Name) == nil {
-		return cause
-	}
-	return fmt.Errorf("%s: volume group %s %w", c, c.Name, ErrExists)
+func (c VGRename) Command() Command {
+	return Command{VG: WholeNode, Steps: true, Args: []string{"vgrename", c.UUID, c.Name}}
 }
 
 // VGReduce removes an empty physical volume from a volume group. It returns ErrNotEmpty if the physical volume has
@@ -180,8 +145,8 @@ type VGReduce struct {
 
 func (c VGReduce) String() string { return "remove " + c.Device + " from volume group " + c.VG }
 
-func (c VGReduce) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"vgreduce", c.VG, c.Device}}
+func (c VGReduce) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"vgreduce", c.VG, c.Device}}
 }
 
 // VGReduceMissing removes the missing physical volumes from a volume group. It returns ErrNotEmpty if a logical
@@ -198,8 +163,8 @@ func (c VGReduceMissing) String() string {
 	return "remove the missing physical volumes from volume group " + c.VG
 }
 
-func (c VGReduceMissing) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"vgreduce", "--removemissing", c.VG}}
+func (c VGReduceMissing) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"vgreduce", "--removemissing", c.VG}}
 }
 
 // PVSetAllocatable sets whether LVM may allocate new extents on a physical volume. Existing extents stay. Setting the
@@ -215,7 +180,7 @@ func (c PVSetAllocatable) String() string {
 	return "change whether physical volume " + c.Device + " is allocatable"
 }
 
-func (c PVSetAllocatable) command() command {
+func (c PVSetAllocatable) Command() Command {
 	answer := "n"
 	if c.Allocatable {
 		answer = "y"
@@ -227,7 +192,7 @@ func (c PVSetAllocatable) command() command {
 	if c.RemoveTag != "" {
 		args = append(args, "--deltag", c.RemoveTag)
 	}
-	return command{vg: wholeNode, args: append(args, c.Device)}
+	return Command{VG: WholeNode, Args: append(args, c.Device)}
 }
 
 // PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. It returns ErrNotEmpty
@@ -241,8 +206,8 @@ type PVRemove struct {
 
 func (c PVRemove) String() string { return "remove physical volume " + c.Device }
 
-func (c PVRemove) command() command {
-	return command{vg: wholeNode, args: []string{"pvremove", c.Device}}
+func (c PVRemove) Command() Command {
+	return Command{VG: WholeNode, Args: []string{"pvremove", c.Device}}
 }
 
 // DevicesFileRemove removes a device from LVM's devices file. RHEL 9 and later add every physical volume to this
@@ -254,16 +219,18 @@ type DevicesFileRemove struct {
 
 func (c DevicesFileRemove) String() string { return "remove " + c.Device + " from LVM's devices file" }
 
-func (c DevicesFileRemove) command() command { return command{steps: c.remove} }
+func (c DevicesFileRemove) Command() Command {
+	return Command{VG: WholeNode, Steps: true, Args: []string{"lvmdevices", "--deldev", c.Device}}
+}
 
-func (c DevicesFileRemove) remove(ctx context.Context, l *LVM) error {
-	exists, err := l.executor.devicesFileExists(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
-	}
-	if !exists {
-		return nil
-	}
-	err = l.apply(ctx, c.String(), command{vg: wholeNode, args: []string{"lvmdevices", "--deldev", c.Device}})
-	return ignore(err, ErrNotFound, ErrNotEnabled)
+// DevicesFileAdd adds a device to LVM's devices file, so that LVM lists the device. If the device is already in the
+// file, it is not an error. DevicesFileAdd returns ErrNotEnabled if the node does not have the file.
+type DevicesFileAdd struct {
+	Device string
+}
+
+func (c DevicesFileAdd) String() string { return "add " + c.Device + " to LVM's devices file" }
+
+func (c DevicesFileAdd) Command() Command {
+	return Command{VG: WholeNode, Steps: true, Args: []string{"lvmdevices", "--adddev", c.Device}}
 }

@@ -64,7 +64,8 @@ func (v *VG) DataDevices() map[string][]string {
 		if len(lv.PVs) == 0 || f.isPoolMetadata(lv) {
 			continue
 		}
-		f.found, f.done = map[string]bool{}, map[string]bool{}
+		f.found = map[string]bool{}
+		f.done = map[string]bool{}
 		f.addUsers(lv)
 		for name := range f.found {
 			devices[name] = append(devices[name], lv.PVs...)

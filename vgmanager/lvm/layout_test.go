@@ -1,4 +1,4 @@
-package lvm
+package lvm_test
 
 import (
 	"bytes"
@@ -13,17 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/output"
 )
 
 func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
-	vg := &VG{
-		LVs: []LV{
+	vg := &lvm.VG{
+		LVs: []lvm.LV{
 			{Name: "pool", Attr: "twi-aotz--"},
 			{Name: "b", Attr: "Vwi-a-tz--", PoolName: "pool"},
 			{Name: "a", Attr: "Vwi-a-tz--", PoolName: "pool"},
 			{Name: "other", Attr: "-wi-a-----", PVs: []string{"3"}},
 		},
-		Hidden: []LV{
+		Hidden: []lvm.LV{
 			{Name: "pool_tdata", Parent: "pool", Attr: "rwi-aor---"},
 			{Name: "pool_tdata_rimage_0", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"1"}},
 			{Name: "pool_tmeta", Parent: "pool", Attr: "ewi-aor---", PVs: []string{"2"}},
@@ -42,16 +44,16 @@ func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
 }
 
 // layoutOf returns a group with a volume of each kind, and what DataDevices returns for it.
-func layoutOf() (vg *VG, want map[string][]string) {
-	return &VG{
-			LVs: []LV{
+func layoutOf() (vg *lvm.VG, want map[string][]string) {
+	return &lvm.VG{
+			LVs: []lvm.LV{
 				{Name: "pool", Attr: "twi-aotz--"}, {Name: "b", Attr: "Vwi-a-tz--", PoolName: "pool"},
 				{Name: "a", Attr: "Vwi-a-tz--", PoolName: "pool"},
 				{Name: "inactive", Attr: "-wi-------", PVs: []string{"1"}},
 				{Name: "thick", Attr: "-wi-a-----", PVs: []string{"1", "3"}}, {Name: "mirrored", Attr: "rwi-a-r---"},
 				{Name: "without extents", Attr: "-wi-a-----"},
 			},
-			Hidden: []LV{
+			Hidden: []lvm.LV{
 				{Name: "pool_tdata", Parent: "pool", Attr: "rwi-aor---"},
 				{Name: "pool_tdata_rimage_0", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"2"}},
 				{Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"1", "5"}},
@@ -75,7 +77,7 @@ func TestDataDevicesOfEachKindOfVolume(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if got := (&VG{}).DataDevices(); len(got) != 0 {
+	if got := (&lvm.VG{}).DataDevices(); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -83,9 +85,9 @@ func TestDataDevicesOfEachKindOfVolume(t *testing.T) {
 func TestDataDevicesDuringAMove(t *testing.T) {
 	vg, want := layoutOf()
 	vg.LV("thick").Attr, vg.LV("thick").PVs = "-wC-a-----", []string{"3"}
-	vg.Hidden = append(vg.Hidden, LV{Name: "pvmove0", MoveSource: "1", Attr: "p-C-aom---"},
-		LV{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}},
-		LV{Name: "pvmove0_mimage_1", Parent: "pvmove0", PVs: []string{"9"}})
+	vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", MoveSource: "1", Attr: "p-C-aom---"},
+		lvm.LV{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}},
+		lvm.LV{Name: "pvmove0_mimage_1", Parent: "pvmove0", PVs: []string{"9"}})
 	want["thick"] = []string{"1", "3", "9"}
 	if diff := cmp.Diff(want, vg.DataDevices()); diff != "" {
 		t.Error(diff)
@@ -93,7 +95,7 @@ func TestDataDevicesDuringAMove(t *testing.T) {
 }
 
 func TestMoveOfAnInactiveVolumeHasNoPercentage(t *testing.T) {
-	vg := &VG{Hidden: []LV{{Name: "pvmove0", MoveSource: "1"},
+	vg := &lvm.VG{Hidden: []lvm.LV{{Name: "pvmove0", MoveSource: "1"},
 		{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}}}}
 	if moves := vg.Moves(); len(moves) != 1 || moves[0].Percent != nil {
 		t.Errorf("got %+v", moves)
@@ -134,18 +136,18 @@ func TestRAIDFailed(t *testing.T) {
 		{level: "raid10", data: 2, images: 4},
 	}
 	for _, tt := range tests {
-		lv := LV{Name: "a", SegType: tt.level, Size: Bytes(tt.data) << 22}
-		vg := &VG{LVs: []LV{lv}}
+		lv := lvm.LV{Name: "a", SegType: tt.level, Size: lvm.Bytes(tt.data) << 22}
+		vg := &lvm.VG{LVs: []lvm.LV{lv}}
 		for i := range tt.images {
 			uuid := fmt.Sprint(i)
-			vg.PVs = append(vg.PVs, PV{UUID: uuid, Missing: slices.Contains(tt.lost, i)})
-			image := LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20, PVs: []string{uuid}}
+			vg.PVs = append(vg.PVs, lvm.PV{UUID: uuid, Missing: slices.Contains(tt.lost, i)})
+			image := lvm.LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20, PVs: []string{uuid}}
 			if slices.Contains(tt.unused, i) {
-				image.Health = HealthRefreshNeeded
+				image.Health = lvm.HealthRefreshNeeded
 			}
 			vg.Hidden = append(vg.Hidden, image)
 		}
-		slices.SortFunc(vg.Hidden, func(a, b LV) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(vg.Hidden, func(a, b lvm.LV) int { return strings.Compare(a.Name, b.Name) })
 		if got := vg.RAIDFailed(&vg.LVs[0]); got != tt.failed {
 			t.Errorf("%s without %v and %v of %d images: got %t", tt.level, tt.lost, tt.unused, tt.images, got)
 		}
@@ -173,14 +175,14 @@ func TestAttrOfNothingIsNoPanic(t *testing.T) {
 
 // touch calls all helpers.
 func touch(text string) int {
-	a := LVAttr(text)
-	v := VGAttr(text)
+	a := lvm.LVAttr(text)
+	v := lvm.VGAttr(text)
 	n := 0
 	for _, is := range []bool{
 		a.IsThinPool(), a.IsThinVolume(), a.ReadOnly(), a.Active(), a.Suspended(), a.Open(), a.SkipsActivation(),
 		a.IsRAID(), a.IsImage(),
 		a.Locked(), a.Partial(), v.Writable(), v.Exported(), v.Shared(), v.Partial(), a.Health() == '-',
-		(&LV{Attr: a}).IsRAID(),
+		(&lvm.LV{Attr: a}).IsRAID(),
 	} {
 		if is {
 			n++
@@ -194,7 +196,7 @@ func FuzzAttr(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if a := LVAttr(text); a.IsThinPool() && (a.IsThinVolume() || a.IsRAID()) {
+		if a := lvm.LVAttr(text); a.IsThinPool() && (a.IsThinVolume() || a.IsRAID()) {
 			t.Errorf("%q is of two kinds", text)
 		}
 		touch(text)
@@ -202,7 +204,7 @@ func FuzzAttr(f *testing.F) {
 }
 
 func FuzzDecodeReport(f *testing.F) {
-	files, err := filepath.Glob("testdata/*/*.json")
+	files, err := filepath.Glob("output/testdata/*/*.json")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no records: %v", err)
 	}
@@ -219,7 +221,7 @@ func FuzzDecodeReport(f *testing.F) {
 		f.Add(compact.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		report, err := decodeReport(data)
+		report, err := output.DecodeReport(data)
 		if (report == nil) != (err != nil) {
 			t.Fatalf("got %+v and %v", report, err)
 		}
@@ -233,7 +235,7 @@ func FuzzDecodeReport(f *testing.F) {
 }
 
 // seeSane checks the properties that callers rely on, for any output of LVM.
-func seeSane(t *testing.T, vg *VG) {
+func seeSane(t *testing.T, vg *lvm.VG) {
 	expect.NotZero(t, "Name", vg.Name)
 	expect.NotZero(t, "UUID", vg.UUID)
 	if vg.Size < 0 {
@@ -268,7 +270,7 @@ func FuzzNewLayout(f *testing.F) {
 		f.Add(options)
 	}
 	f.Fuzz(func(t *testing.T, options string) {
-		layout, err := NewLayout(strings.Fields(options))
+		layout, err := lvm.NewLayout(strings.Fields(options))
 		if err == nil && (layout.Images < 1 || layout.Data < 1 || layout.Data > layout.Images) {
 			t.Errorf("%q: got %+v", options, layout)
 		}
@@ -297,7 +299,7 @@ func BenchmarkDecode10000Volumes(b *testing.B) {
 	data := largeReport(10000)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if report, err := decodeReport(data); err != nil || len(report.VGs[0].LVs) != 10000 {
+		if report, err := output.DecodeReport(data); err != nil || len(report.VGs[0].LVs) != 10000 {
 			b.Fatal(err)
 		}
 	}

@@ -1,73 +1,70 @@
-// Package lvm is a typed interface to LVM. It reads one complete report, and has one type for each change.
+// Package lvm has LVM's objects and their changes as values: volume groups, physical and logical volumes, one type for
+// each change, and errors. It runs nothing: package lvmexec does, and package output decodes what LVM prints.
 //
-// Sizes are in bytes. Errors name the object and wrap one of the sentinel errors of this package if the message of LVM
-// is known. No change passes --force or answers a question of LVM with yes, unless its comment says which question and
-// why.
+// Sizes are in bytes. No change passes --force or answers a question of LVM with yes, unless its comment says which
+// question and why.
 package lvm
 
 import (
-	"errors"
-	"sync"
-	"time"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"fmt"
+	"regexp"
 )
 
-const (
-	// program is the path of LVM. It is valid on every distribution that links /sbin to /usr/sbin.
-	program = "/usr/sbin/lvm"
-	// dmsetup sends messages to the kernel that LVM has no command for.
-	dmsetup = "/usr/sbin/dmsetup"
-	// readTimeout is the time limit of a report. LVM waits for its locks without a time limit, so a stuck command on
-	// the node would otherwise block the agent.
-	readTimeout = 30 * time.Second
-	// maxLabelReads is how many reads of labels may be past their time limit at the same time.
-	maxLabelReads = 8
-	// writeTimeout is the time limit of a change.
-	writeTimeout = 2 * time.Minute
-)
-
-// LVM runs the node's LVM. It is safe for concurrent use. Changes of the same volume group run one after another, and
-// so do reports.
-type LVM struct {
-	runner host.Runner
-	// lockDir is the directory of LVM's locks.
-	lockDir string
-
-	executor executor
-	slots    slots
-	reports  reports
-	trust    trust
-	flusher  flusher
-	looker   looker
-	// labels runs the reads of labels, which may never end.
-	labels *bounded.Calls
-
-	mu sync.Mutex
-	// pools reads the state of thin pools from the kernel, nil if not set.
-	pools Pools
+// Change is a change of the node's LVM as a value. The errors that a change returns, according to the comment of its
+// type, are those of whoever makes it (lvmexec.LVM, lvmtest.Fake).
+type Change interface {
+	// String names the change in messages.
+	fmt.Stringer
+	// Command returns what the change runs. It has no Args if there is nothing to do.
+	Command() Command
 }
 
-// New returns an LVM that runs commands with runner.
-func New(runner host.Runner) *LVM {
-	l := &LVM{
-		runner: runner, lockDir: lockDir,
-		executor: executor{runner: runner, configStamp: func() string { return stampOf(configFiles) }},
-		slots:    slots{byGroup: map[string]*slot{}},
-		trust:    trust{healthy: map[string]bool{}, accepted: map[string][]string{}},
-		labels:   bounded.New(readTimeout, maxLabelReads),
-	}
-	l.reports.now, l.reports.read = time.Now, l.read
-	return l
+// WholeNode replaces the name of the volume group in commands that do not affect a single volume group.
+const WholeNode = ""
+
+// Command is a command that changes something.
+type Command struct {
+	// Args are the arguments of LVM.
+	Args []string
+	// Steps: the change also runs other commands, or reads something first (lvmexec, steps.go).
+	Steps bool
+	// Message: the arguments are those of dmsetup, and what they change is not in LVM's metadata.
+	Message bool
+	// VG is the volume group that the command changes, or WholeNode.
+	VG string
+	// Whole: the volume group must not miss a physical volume whose loss is not accepted (AcceptLoss). LVM also runs
+	// the command then, marks the physical volume as missing in the metadata, and the mark stays after the device
+	// returns. Therefore a new report is read first, or the devices themselves (LookWith).
+	Whole bool
+	// Named: the command may get the group's devices (--devices).
+	Named bool
+	// Incomplete: a command with Whole set may run although the volume group misses physical volumes. It has a check
+	// that allows it only if it does not need them, and it does not write the metadata.
+	Incomplete bool
+	// Check is called, if it is set, with the volume group as it is when the command starts. It requires Whole.
+	Check func(*VG) error
+	// Removes are the names of the logical volumes that the command removes. It requires Whole.
+	Removes []string
+	// Long: the command can take hours and must not be ended. If it takes longer than the caller waits, it continues,
+	// and it is not started a second time meanwhile.
+	Long bool
+	// Invalid is why the command must not run, or nil.
+	Invalid error
 }
 
-// ignore returns nil if err wraps one of the sentinel errors.
-func ignore(err error, sentinels ...error) error {
-	for _, sentinel := range sentinels {
-		if errors.Is(err, sentinel) {
-			return nil
+// tagPattern matches the tags that LVM accepts (lvm(8)), up to maxTag bytes. None can be an option of a command.
+var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.\-/=!:&#]*$`)
+
+const maxTag = 1024
+
+// Validate returns Invalid, or an error if the command adds a tag that LVM does not accept: parts of tags are texts of
+// objects.
+func (c Command) Validate() error {
+	for i := range len(c.Args) - 1 {
+		tag := c.Args[i+1]
+		if c.Args[i] == "--addtag" && (len(tag) > maxTag || !tagPattern.MatchString(tag)) {
+			return fmt.Errorf("%w: LVM does not accept the tag %q: nothing is changed", ErrInvalid, tag)
 		}
 	}
-	return err
+	return c.Invalid
 }

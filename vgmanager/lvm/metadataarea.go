@@ -37,8 +37,8 @@ func (a MetadataArea) Reserve() Bytes { return a.Limit()/reserveShare + reserveF
 // IsFull returns true if the text has reached the reserve. It returns false if the size is not known.
 func (a MetadataArea) IsFull() bool { return a.Size > 0 && a.Free < a.Reserve() }
 
-// withVolume returns the area after a volume with tags was created, until the next report.
-func (a MetadataArea) withVolume(tags []string) MetadataArea {
+// WithVolume returns the area after a volume with tags was created, until the next report.
+func (a MetadataArea) WithVolume(tags []string) MetadataArea {
 	text := volumeText
 	for _, tag := range tags {
 		text += tagText + Bytes(len(tag))

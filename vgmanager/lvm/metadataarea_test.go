@@ -1,11 +1,6 @@
 package lvm
 
-import (
-	"errors"
-	"testing"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-)
+import "testing"
 
 func TestMetadataArea(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -40,23 +35,14 @@ func TestOursIsReadByLVM(t *testing.T) {
 }
 
 func TestMetadataAreaWithVolume(t *testing.T) {
-	area := MetadataArea{Size: 126976, Free: 2000}.withVolume([]string{"0123456789", "a"})
+	area := MetadataArea{Size: 126976, Free: 2000}.WithVolume([]string{"0123456789", "a"})
 	if area.Free != 2000-512-10-1-8 || area.Size != 126976 {
 		t.Errorf("got %+v", area)
 	}
 	for range 5 {
-		area = area.withVolume(nil)
+		area = area.WithVolume(nil)
 	}
 	if area.Free != 0 {
 		t.Errorf("got %+v", area)
-	}
-}
-
-// TestMetadataFullOfOlderLVM: before LVM had a maximum size, it compared the two texts.
-func TestMetadataFullOfOlderLVM(t *testing.T) {
-	err := classify("create", &host.Error{Err: errors.New("exit status 5"), Stderr: "VG vg1 14339 metadata on /dev/sda " +
-		"(521537 bytes) too large for circular buffer (1043968 bytes with 521300 used)\n  Failed to write VG vg1."})
-	if !errors.Is(err, ErrMetadataFull) {
-		t.Errorf("got %v", err)
 	}
 }

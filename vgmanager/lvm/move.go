@@ -33,12 +33,12 @@ func (c PVMoveStart) String() string {
 	return "move the extents of " + c.Source + " in volume group " + c.VG
 }
 
-func (c PVMoveStart) command() command {
+func (c PVMoveStart) Command() Command {
 	args := []string{"pvmove", "--background", "--atomic", "--interval", pollInterval, c.Source}
 	if c.Target != "" {
 		args = append(args, c.Target)
 	}
-	return command{vg: c.VG, args: args}
+	return Command{VG: c.VG, Args: args}
 }
 
 // PVMoveResume makes LVM manage all unfinished moves in all volume groups of the node, after a reboot or if the
@@ -48,8 +48,8 @@ type PVMoveResume struct{}
 
 func (PVMoveResume) String() string { return "resume the moves of extents" }
 
-func (PVMoveResume) command() command {
-	return command{vg: wholeNode, args: []string{"pvmove", "--background", "--interval", pollInterval}}
+func (PVMoveResume) Command() Command {
+	return Command{VG: WholeNode, Args: []string{"pvmove", "--background", "--interval", pollInterval}}
 }
 
 // PVMoveAbort aborts the move of a physical volume. Because PVMoveStart uses --atomic, all extents are on the source
@@ -61,6 +61,6 @@ type PVMoveAbort struct {
 
 func (c PVMoveAbort) String() string { return "abort the move of " + c.Source }
 
-func (c PVMoveAbort) command() command {
-	return command{vg: wholeNode, args: []string{"pvmove", "--abort", c.Source}}
+func (c PVMoveAbort) Command() Command {
+	return Command{VG: WholeNode, Args: []string{"pvmove", "--abort", c.Source}}
 }

@@ -1,42 +1,5 @@
 package lvm
 
-import (
-	"context"
-	"errors"
-	"fmt"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-)
-
-// modprobe is the path of modprobe. It is valid on every distribution that links /sbin to /usr/sbin.
-const modprobe = "/usr/sbin/modprobe"
-
-// raidModules are the kernel modules of the RAID levels that LVM supports. dm-raid loads the level modules when a
-// volume is activated, so they can be absent although dm-raid is present.
-var raidModules = []string{"dm-raid", "raid1", "raid10", "raid456"}
-
-// CheckRAID returns nil if the node's kernel supports RAID, ErrNoTarget if it does not have one of the modules, and
-// another error if the check failed.
-func (l *LVM) CheckRAID(ctx context.Context) error { return l.KernelTarget(ctx, raidModules...) }
-
-// KernelTarget returns nil if all modules are built into the node's kernel or can be loaded. It returns ErrNoTarget
-// if one is not available, and another error if the check failed. It uses the node's modprobe, which knows built-in
-// modules too. It does not load a module.
-func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	_, err := l.runner.Run(ctx, modprobe, append([]string{"--dry-run", "--quiet", "--all"}, modules...)...)
-	var failure *host.Error
-	if errors.As(err, &failure) && failure.ExitCode == 1 && ctx.Err() == nil {
-		return fmt.Errorf("kernel modules %v: %w: install the package with the additional kernel modules: %w", modules,
-			ErrNoTarget, err)
-	}
-	if err != nil {
-		return fmt.Errorf("check for the kernel modules %v: %w", modules, err)
-	}
-	return nil
-}
-
 // LVRepair replaces the images of a RAID volume that are on missing physical volumes. The new images are on
 // allocatable physical volumes without an image of the volume. The kernel synchronizes them (LV.SyncPercent) while
 // the volume stays in use. If no image is missing, it is not an error. LVRepair returns ErrNoSpace and changes
@@ -51,10 +14,10 @@ type LVRepair struct {
 	VG, Name string
 }
 
-func (c LVRepair) String() string { return "repair logical volume " + fullName(c.VG, c.Name) }
+func (c LVRepair) String() string { return "repair logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVRepair) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"lvconvert", "--repair", "--yes", fullName(c.VG, c.Name)}}
+func (c LVRepair) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"lvconvert", "--repair", "--yes", FullName(c.VG, c.Name)}}
 }
 
 // LVRefresh reloads the device-mapper tables of an active volume. If the device of a RAID image was missing and
@@ -63,10 +26,10 @@ type LVRefresh struct {
 	VG, Name string
 }
 
-func (c LVRefresh) String() string { return "refresh logical volume " + fullName(c.VG, c.Name) }
+func (c LVRefresh) String() string { return "refresh logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVRefresh) command() command {
-	return command{vg: c.VG, args: []string{"lvchange", "--refresh", fullName(c.VG, c.Name)}}
+func (c LVRefresh) Command() Command {
+	return Command{VG: c.VG, Args: []string{"lvchange", "--refresh", FullName(c.VG, c.Name)}}
 }
 
 // LVRebuild rebuilds the images of an active RAID volume that are on these devices from its other images. The content
@@ -80,12 +43,12 @@ type LVRebuild struct {
 	Devices  []string
 }
 
-func (c LVRebuild) String() string { return "rebuild logical volume " + fullName(c.VG, c.Name) }
+func (c LVRebuild) String() string { return "rebuild logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVRebuild) command() command {
+func (c LVRebuild) Command() Command {
 	args := []string{"lvchange", "--yes"}
 	for _, device := range c.Devices {
 		args = append(args, "--rebuild", device)
 	}
-	return command{vg: c.VG, whole: true, args: append(args, fullName(c.VG, c.Name))}
+	return Command{VG: c.VG, Whole: true, Args: append(args, FullName(c.VG, c.Name))}
 }

@@ -1,11 +1,8 @@
 package lvm
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -46,9 +43,9 @@ func checkInactive(pool string) func(*VG) error {
 	return func(v *VG) error {
 		switch {
 		case v.ThinPool(pool) == nil:
-			return fmt.Errorf("thin pool %s: %w", fullName(v.Name, pool), ErrNotFound)
+			return fmt.Errorf("thin pool %s: %w", FullName(v.Name, pool), ErrNotFound)
 		case v.IsPoolActive(pool):
-			return fmt.Errorf("thin pool %s or one of its volumes is active: %w", fullName(v.Name, pool), ErrInUse)
+			return fmt.Errorf("thin pool %s or one of its volumes is active: %w", FullName(v.Name, pool), ErrInUse)
 		}
 		return nil
 	}
@@ -61,7 +58,7 @@ func checkReadable(pool string) func(*VG) error {
 			return err
 		}
 		if v.Unreadable(v.LV(pool)) {
-			return fmt.Errorf("thin pool %s cannot be read: %w", fullName(v.Name, pool), ErrMissingPV)
+			return fmt.Errorf("thin pool %s cannot be read: %w", FullName(v.Name, pool), ErrMissingPV)
 		}
 		return nil
 	}
@@ -78,15 +75,15 @@ type ThinMetadataActivate struct {
 }
 
 func (c ThinMetadataActivate) String() string {
-	return "activate the metadata of thin pool " + fullName(c.VG, c.Pool)
+	return "activate the metadata of thin pool " + FullName(c.VG, c.Pool)
 }
 
 // Device returns the path of the device of the metadata volume.
-func (c ThinMetadataActivate) Device() string { return devicePath(c.VG, c.Pool+metadataSuffix) }
+func (c ThinMetadataActivate) Device() string { return DevicePath(c.VG, c.Pool+metadataSuffix) }
 
-func (c ThinMetadataActivate) command() command {
-	return command{vg: c.VG, whole: true, incomplete: true, check: checkReadable(c.Pool),
-		args: []string{"lvchange", "--yes", "--activate", "y", fullName(c.VG, c.Pool+metadataSuffix)}}
+func (c ThinMetadataActivate) Command() Command {
+	return Command{VG: c.VG, Whole: true, Incomplete: true, Check: checkReadable(c.Pool),
+		Args: []string{"lvchange", "--yes", "--activate", "y", FullName(c.VG, c.Pool+metadataSuffix)}}
 }
 
 // ThinMetadataDeactivate deactivates the metadata volume of an inactive thin pool. If it is not active, it is not an
@@ -97,70 +94,12 @@ type ThinMetadataDeactivate struct {
 }
 
 func (c ThinMetadataDeactivate) String() string {
-	return "deactivate the metadata of thin pool " + fullName(c.VG, c.Pool)
+	return "deactivate the metadata of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinMetadataDeactivate) command() command { return command{steps: c.deactivate} }
-
-func (c ThinMetadataDeactivate) deactivate(ctx context.Context, l *LVM) error {
-	change := command{vg: c.VG, args: []string{"lvchange", "--activate", "n", fullName(c.VG, c.Pool+metadataSuffix)}}
-	err := l.apply(ctx, c.String(), change)
-	if !errors.Is(err, ErrInUse) {
-		return err
-	}
-	if kept := removePoolDevice(ctx, l, c.VG, c.Pool); kept != nil {
-		return errors.Join(err, kept)
-	}
-	return l.apply(ctx, c.String(), change)
-}
-
-// ThinDeviceIDs returns the IDs of the thin devices of a pool in the pool's metadata, by the UUID of the volume.
-func (l *LVM) ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error) {
-	object := "read the device IDs of thin pool " + fullName(vg, pool)
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	out, err := l.executor.execute(ctx, "lvs", "--reportformat", "json", "-o",
-		"lv_uuid,pool_lv,thin_id", vg)
-	if err != nil {
-		return nil, classify(object, err)
-	}
-	ids, err := decodeDeviceIDs(out, pool)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", object, err)
-	}
-	return ids, nil
-}
-
-func decodeDeviceIDs(out []byte, pool string) (map[string]uint64, error) {
-	var reports struct {
-		Report []struct {
-			LV []struct {
-				UUID string `json:"lv_uuid"`
-				Pool string `json:"pool_lv"`
-				ID   cell   `json:"thin_id"`
-			} `json:"lv"`
-		} `json:"report"`
-	}
-	if err := decodeJSON(out, &reports); err != nil {
-		return nil, err
-	}
-	if len(reports.Report) == 0 {
-		return nil, fmt.Errorf("LVM printed no report: %q", out)
-	}
-	ids := map[string]uint64{}
-	for _, r := range reports.Report {
-		for _, lv := range r.LV {
-			if lv.Pool != pool {
-				continue
-			}
-			id, err := strconv.ParseUint(string(lv.ID), 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("thin_id of volume %s is %q, want a number", lv.UUID, lv.ID)
-			}
-			ids[lv.UUID] = id
-		}
-	}
-	return ids, nil
+func (c ThinMetadataDeactivate) Command() Command {
+	return Command{VG: c.VG, Steps: true,
+		Args: []string{"lvchange", "--activate", "n", FullName(c.VG, c.Pool+metadataSuffix)}}
 }
 
 // ThinPoolRepair writes the metadata of an inactive thin pool again, from what thin_repair can read. LVM uses the spare
@@ -175,16 +114,16 @@ type ThinPoolRepair struct {
 }
 
 func (c ThinPoolRepair) String() string {
-	return "repair the metadata of thin pool " + fullName(c.VG, c.Pool)
+	return "repair the metadata of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinPoolRepair) command() command {
+func (c ThinPoolRepair) Command() Command {
 	args := []string{"lvconvert", "--repair"}
 	if len(c.Options) > 0 {
 		args = append(args, "--config", `global/thin_repair_options=["`+strings.Join(c.Options, `","`)+`"]`)
 	}
-	return command{vg: c.VG, whole: true, long: true, check: checkInactive(c.Pool),
-		args: append(args, fullName(c.VG, c.Pool))}
+	return Command{VG: c.VG, Whole: true, Long: true, Check: checkInactive(c.Pool),
+		Args: append(args, FullName(c.VG, c.Pool))}
 }
 
 // restoreScript is run by LVM in place of thin_repair, with the arguments -i INPUT -o OUTPUT. It writes the metadata
@@ -201,19 +140,18 @@ type ThinPoolRestore struct {
 }
 
 func (c ThinPoolRestore) String() string {
-	return "restore the metadata of thin pool " + fullName(c.VG, c.Pool)
+	return "restore the metadata of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinPoolRestore) command() command { return command{steps: c.restore} }
-
-func (c ThinPoolRestore) restore(ctx context.Context, l *LVM) error {
+func (c ThinPoolRestore) Command() Command {
+	var invalid error
 	if strings.Trim(c.File, plainPath) != "" || !strings.HasPrefix(c.File, "/") {
-		return fmt.Errorf("%s: the path %q must be absolute, and can have only letters, digits, and /.,_-", c, c.File)
+		invalid = fmt.Errorf("the path %q must be absolute, and can have only letters, digits, and /.,_-", c.File)
 	}
 	config := `global { thin_repair_executable="/bin/sh" thin_repair_options=["-c","` +
 		fmt.Sprintf(restoreScript, c.File) + `"] }`
-	return l.apply(ctx, c.String(), command{vg: c.VG, whole: true, long: true, check: checkInactive(c.Pool),
-		args: []string{"lvconvert", "--repair", "--config", config, fullName(c.VG, c.Pool)}})
+	return Command{VG: c.VG, Whole: true, Long: true, Check: checkInactive(c.Pool), Invalid: invalid,
+		Args: []string{"lvconvert", "--repair", "--config", config, FullName(c.VG, c.Pool)}}
 }
 
 // plainPath are the characters of a path that need no quotes, neither for LVM nor for a shell.
@@ -229,9 +167,9 @@ type ThinPoolActivate struct {
 
 func (c ThinPoolActivate) String() string { return "activate volume group " + c.VG }
 
-func (c ThinPoolActivate) command() command {
-	return command{vg: c.VG, long: true,
-		args: []string{"vgchange", "--config", ClearCheck, "--activate", "y", c.VG}}
+func (c ThinPoolActivate) Command() Command {
+	return Command{VG: c.VG, Long: true,
+		Args: []string{"vgchange", "--config", ClearCheck, "--activate", "y", c.VG}}
 }
 
 // LVRemoveLost removes volumes of an active thin pool that are not in the metadata of the pool. It tries to activate
@@ -245,49 +183,42 @@ type LVRemoveLost struct {
 }
 
 func (c LVRemoveLost) String() string {
-	return "remove lost logical volume " + fullNames(c.VG, c.UUIDs)
+	return "remove lost logical volume " + FullNames(c.VG, c.UUIDs)
 }
 
-func (c LVRemoveLost) command() command { return command{steps: c.remove} }
+func (c LVRemoveLost) Command() Command { return Command{VG: c.VG, Steps: true} }
 
-func (c LVRemoveLost) remove(ctx context.Context, l *LVM) error {
-	report, err := l.Report(ctx)
-	if err != nil {
-		return err
+// Activate returns the command that tries to activate a volume, which is also refused if one of the volumes is no
+// longer lost.
+func (c LVRemoveLost) Activate(name string) Command {
+	return Command{VG: c.VG, Whole: true, Check: c.check, Long: true,
+		Args: []string{"lvchange", "--ignoreactivationskip", "--activate", "y", FullName(c.VG, name)}}
+}
+
+// Remove returns the command that removes volumes which Activate cannot activate.
+func (c LVRemoveLost) Remove(names []string) Command {
+	return Command{VG: c.VG, Whole: true, Check: c.check, Args: append([]string{"lvremove"}, allNames(c.VG, names)...)}
+}
+
+func (c LVRemoveLost) check(v *VG) error {
+	if p := v.ThinPool(c.Pool); p == nil || !p.Attr.Active() {
+		return fmt.Errorf("thin pool %s is not active: %w", FullName(v.Name, c.Pool), ErrInUse)
 	}
-	group := report.VG(c.VG)
-	if group == nil {
-		return fmt.Errorf("volume group %s: %w", c.VG, ErrNotFound)
-	}
-	names := namesOf(group, c.UUIDs)
-	check := checkLost(c.Pool, c.UUIDs)
-	if err := check(group); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := c.checkNoData(ctx, l, name); err != nil {
-			return err
+	for _, uuid := range c.UUIDs {
+		at := slices.IndexFunc(v.LVs, func(lv LV) bool { return lv.UUID == uuid && lv.PoolName == c.Pool })
+		switch {
+		case at < 0:
+			return fmt.Errorf("volume %s of thin pool %s: %w", uuid, FullName(v.Name, c.Pool), ErrNotFound)
+		case v.LVs[at].Attr.Active():
+			return fmt.Errorf("logical volume %s is active, so it is not lost: %w",
+				FullName(v.Name, v.LVs[at].Name), ErrInUse)
 		}
 	}
-	return l.apply(ctx, "remove lost logical volume "+fullNames(c.VG, names), command{
-		vg: c.VG, whole: true, check: check, args: append([]string{"lvremove"}, allNames(c.VG, names)...)})
+	return nil
 }
 
-// checkNoData returns ErrInUse if an inactive thin volume can be activated.
-func (c LVRemoveLost) checkNoData(ctx context.Context, l *LVM, name string) error {
-	err := l.apply(ctx, "activate lost logical volume "+fullName(c.VG, name), command{
-		vg: c.VG, whole: true, check: checkLost(c.Pool, c.UUIDs), long: true,
-		args: []string{"lvchange", "--ignoreactivationskip", "--activate", "y", fullName(c.VG, name)}})
-	switch {
-	case errors.Is(err, ErrNoData):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("logical volume %s can be activated, so it is not lost: %w", fullName(c.VG, name), ErrInUse)
-}
-
-func namesOf(v *VG, uuids []string) []string {
+// NamesOf returns the names of the logical volumes with these UUIDs.
+func (v *VG) NamesOf(uuids []string) []string {
 	var names []string
 	for i := range v.LVs {
 		if slices.Contains(uuids, v.LVs[i].UUID) {
@@ -295,23 +226,4 @@ func namesOf(v *VG, uuids []string) []string {
 		}
 	}
 	return names
-}
-
-func checkLost(pool string, uuids []string) func(*VG) error {
-	return func(v *VG) error {
-		if p := v.ThinPool(pool); p == nil || !p.Attr.Active() {
-			return fmt.Errorf("thin pool %s is not active: %w", fullName(v.Name, pool), ErrInUse)
-		}
-		for _, uuid := range uuids {
-			at := slices.IndexFunc(v.LVs, func(lv LV) bool { return lv.UUID == uuid && lv.PoolName == pool })
-			switch {
-			case at < 0:
-				return fmt.Errorf("volume %s of thin pool %s: %w", uuid, fullName(v.Name, pool), ErrNotFound)
-			case v.LVs[at].Attr.Active():
-				return fmt.Errorf("logical volume %s is active, so it is not lost: %w",
-					fullName(v.Name, v.LVs[at].Name), ErrInUse)
-			}
-		}
-		return nil
-	}
 }

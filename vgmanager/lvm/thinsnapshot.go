@@ -13,10 +13,10 @@ type ThinMetadataReserve struct {
 }
 
 func (c ThinMetadataReserve) String() string {
-	return "reserve the metadata snapshot of thin pool " + fullName(c.VG, c.Pool)
+	return "reserve the metadata snapshot of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinMetadataReserve) command() command {
+func (c ThinMetadataReserve) Command() Command {
 	return message(c.VG, c.Device, "reserve_metadata_snap")
 }
 
@@ -27,15 +27,15 @@ type ThinMetadataRelease struct {
 }
 
 func (c ThinMetadataRelease) String() string {
-	return "release the metadata snapshot of thin pool " + fullName(c.VG, c.Pool)
+	return "release the metadata snapshot of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinMetadataRelease) command() command {
+func (c ThinMetadataRelease) Command() Command {
 	return message(c.VG, c.Device, "release_metadata_snap")
 }
 
 // message returns the command that sends a message to a mapped device. Its sector is not used by thin pools.
-func message(vg, device, text string) command {
-	return command{vg: vg, message: true, effect: func(*VG) bool { return true },
-		args: []string{"message", "--uuid", device, "0", text}}
+func message(vg, device, text string) Command {
+	return Command{VG: vg, Message: true,
+		Args: []string{"message", "--uuid", device, "0", text}}
 }

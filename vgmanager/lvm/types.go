@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -289,3 +290,61 @@ func (a VGAttr) Shared() bool { return strings.ContainsRune("sc", rune(a.at(5)))
 
 // Partial returns true if physical volumes of the volume group are missing.
 func (a VGAttr) Partial() bool { return a.at(3) == 'p' }
+
+// LabeledPV is a physical volume as its label describes it, even if LVM on the node does not list the device.
+type LabeledPV struct {
+	// Name is the path of the device. UUID is the UUID of the physical volume.
+	Name, UUID string
+	// Major and Minor are the device number.
+	Major, Minor uint32
+	// VGName and VGUUID are empty if the physical volume belongs to no volume group.
+	VGName, VGUUID string
+	// VGTags are the tags of the volume group.
+	VGTags []string
+	// SystemID is the host that owns the volume group (lvmsystemid(7)). It is empty if any host may use the group.
+	SystemID string
+	// Unresolved: according to the label the physical volume belongs to a volume group, but the devices that were
+	// read do not identify the group.
+	Unresolved bool
+}
+
+// OtherGroup is a volume group that no device class uses, and that another one can share the name of.
+type OtherGroup struct {
+	Name, UUID string
+	// Devices have its physical volumes.
+	Devices []string
+}
+
+// ThinVolume is a thin volume in LVM's metadata.
+type ThinVolume struct {
+	Name string
+	// Device is the UUID of its mapped device, while it is active (lib/activate/dev_manager.c).
+	Device string
+	// Pool is the name of its thin pool, and ID its thin device there. Origin is the name of the source of a snapshot.
+	Pool   string
+	ID     uint64
+	Origin string
+	Tags   []string
+	Active bool
+}
+
+// PoolState is the state of a thin pool in the kernel.
+type PoolState struct {
+	// Device is the UUID of the mapped device of the pool.
+	Device        string
+	TransactionID uint64
+	Suspended     bool
+}
+
+// Pools reads the state of a thin pool from the kernel. It returns an error that wraps ErrNotFound if the pool is not
+// active.
+type Pools func(ctx context.Context, vg, pool string) (PoolState, error)
+
+// Devices are the block devices of the node without logical volumes, by "MAJOR:MINOR", each with its paths.
+type Devices struct {
+	// Readable are the devices that LVM may read. Their paths are those with the names that LVM shows.
+	Readable map[string][]string
+	// Guests are the devices that are built on logical volumes, with all their paths. Their content belongs to whoever
+	// uses a volume, who can write anything to it, such as a volume group with the name or the UUID of another one.
+	Guests map[string][]string
+}

@@ -1,7 +1,6 @@
 package lvm
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +9,11 @@ import (
 
 func bytesArgument(b Bytes) string { return strconv.FormatInt(int64(b), 10) + "b" }
 
-func fullName(vg, lv string) string { return vg + "/" + lv }
+// FullName returns the name of a logical volume with that of its volume group, as LVM accepts and prints it.
+func FullName(vg, lv string) string { return vg + "/" + lv }
+
+// DevicePath returns the path of the device of an active logical volume.
+func DevicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
 
 func tagArguments(tags []string) []string {
 	var args []string
@@ -35,13 +38,13 @@ type LVCreateThick struct {
 	Devices []string
 }
 
-func (c LVCreateThick) String() string { return "create logical volume " + fullName(c.VG, c.Name) }
+func (c LVCreateThick) String() string { return "create logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVCreateThick) command() command {
+func (c LVCreateThick) Command() Command {
 	args := []string{"lvcreate", "--name", c.Name, "--size", bytesArgument(c.Size), "--wipesignatures", "y", "--yes"}
 	args = append(append(args, tagArguments(c.Tags)...), c.Options...)
 	args = append(append(args, c.VG), c.Devices...)
-	return command{vg: c.VG, effect: newThick(c), args: args}
+	return Command{VG: c.VG, Args: args}
 }
 
 // LVCreateThin creates a volume in a thin pool.
@@ -58,9 +61,9 @@ type LVCreateThin struct {
 	Options    []string
 }
 
-func (c LVCreateThin) String() string { return "create thin volume " + fullName(c.VG, c.Name) }
+func (c LVCreateThin) String() string { return "create thin volume " + FullName(c.VG, c.Name) }
 
-func (c LVCreateThin) command() command {
+func (c LVCreateThin) Command() Command {
 	args := []string{"lvcreate", "--name", c.Name, "--virtualsize", bytesArgument(c.VirtualSize)}
 	if c.PoolZeroes {
 		args = append(args, "--wipesignatures", "n")
@@ -68,8 +71,8 @@ func (c LVCreateThin) command() command {
 		args = append(args, "--wipesignatures", "y", "--yes")
 	}
 	args = append(append(args, tagArguments(c.Tags)...), c.Options...)
-	args = append(args, "--thinpool", fullName(c.VG, c.Pool))
-	return command{vg: c.VG, effect: newThin(c), args: args}
+	args = append(args, "--thinpool", FullName(c.VG, c.Pool))
+	return Command{VG: c.VG, Args: args}
 }
 
 // LVCreateSnapshot creates a thin snapshot. It is active, unless Inactive is set, and has the size of its source.
@@ -85,9 +88,9 @@ type LVCreateSnapshot struct {
 	Tags     []string
 }
 
-func (c LVCreateSnapshot) String() string { return "create snapshot " + fullName(c.VG, c.Name) }
+func (c LVCreateSnapshot) String() string { return "create snapshot " + FullName(c.VG, c.Name) }
 
-func (c LVCreateSnapshot) command() command {
+func (c LVCreateSnapshot) Command() Command {
 	args := []string{"lvcreate", "--snapshot", "--name", c.Name, "--setactivationskip", "n"}
 	if c.Inactive {
 		args = []string{"lvcreate", "--snapshot", "--name", c.Name, "--setactivationskip", "y", "--activate", "n"}
@@ -95,8 +98,8 @@ func (c LVCreateSnapshot) command() command {
 	if c.ReadOnly {
 		args = append(args, "--permission", "r")
 	}
-	args = append(append(args, tagArguments(c.Tags)...), fullName(c.VG, c.Source))
-	return command{vg: c.VG, effect: newSnapshot(c), args: args}
+	args = append(append(args, tagArguments(c.Tags)...), FullName(c.VG, c.Source))
+	return Command{VG: c.VG, Args: args}
 }
 
 // The values of LV.Discards. A pool that ignores discards does not take blocks back that its volumes discard.
@@ -126,9 +129,9 @@ type LVCreateThinPool struct {
 	Discards string
 }
 
-func (c LVCreateThinPool) String() string { return "create thin pool " + fullName(c.VG, c.Name) }
+func (c LVCreateThinPool) String() string { return "create thin pool " + FullName(c.VG, c.Name) }
 
-func (c LVCreateThinPool) command() command {
+func (c LVCreateThinPool) Command() Command {
 	args := []string{"lvcreate", "--type", "thin-pool"}
 	if c.Size > 0 {
 		args = append(args, "--size", bytesArgument(c.Size))
@@ -145,7 +148,7 @@ func (c LVCreateThinPool) command() command {
 	if c.Discards != "" {
 		args = append(args, "--discards", c.Discards)
 	}
-	return command{vg: c.VG, args: append(args, "--thinpool", fullName(c.VG, c.Name))}
+	return Command{VG: c.VG, Args: append(args, "--thinpool", FullName(c.VG, c.Name))}
 }
 
 // stripeArguments returns the options of lvcreate and lvextend for striped data, or none for up to one stripe.
@@ -173,12 +176,12 @@ type LVExtend struct {
 	StripeSize Bytes
 }
 
-func (c LVExtend) String() string { return "extend logical volume " + fullName(c.VG, c.Name) }
+func (c LVExtend) String() string { return "extend logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVExtend) command() command {
+func (c LVExtend) Command() Command {
 	args := append([]string{"lvextend", "--size", bytesArgument(c.Size)}, stripeArguments(c.Stripes, c.StripeSize)...)
-	args = append(append(args, fullName(c.VG, c.Name)), c.Devices...)
-	return command{vg: c.VG, effect: grown(c), args: args}
+	args = append(append(args, FullName(c.VG, c.Name)), c.Devices...)
+	return Command{VG: c.VG, Args: args}
 }
 
 // ThinPoolMetadataExtend extends the metadata of a thin pool by Add bytes, rounded up to whole extents. LVM extends
@@ -190,12 +193,12 @@ type ThinPoolMetadataExtend struct {
 }
 
 func (c ThinPoolMetadataExtend) String() string {
-	return "extend the metadata of thin pool " + fullName(c.VG, c.Pool)
+	return "extend the metadata of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinPoolMetadataExtend) command() command {
-	return command{vg: c.VG,
-		args: []string{"lvextend", "--poolmetadatasize", "+" + bytesArgument(c.Add), fullName(c.VG, c.Pool)}}
+func (c ThinPoolMetadataExtend) Command() Command {
+	return Command{VG: c.VG,
+		Args: []string{"lvextend", "--poolmetadatasize", "+" + bytesArgument(c.Add), FullName(c.VG, c.Pool)}}
 }
 
 // ThinPoolSetDiscards sets whether a thin pool passes discards to its physical volumes: DiscardsPassDown or
@@ -208,11 +211,11 @@ type ThinPoolSetDiscards struct {
 }
 
 func (c ThinPoolSetDiscards) String() string {
-	return "change the discards of thin pool " + fullName(c.VG, c.Pool)
+	return "change the discards of thin pool " + FullName(c.VG, c.Pool)
 }
 
-func (c ThinPoolSetDiscards) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"lvchange", "--discards", c.Mode, fullName(c.VG, c.Pool)}}
+func (c ThinPoolSetDiscards) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"lvchange", "--discards", c.Mode, FullName(c.VG, c.Pool)}}
 }
 
 // LVRemove removes active or inactive logical volumes of one volume group in one command. It returns ErrInUse if a
@@ -226,29 +229,29 @@ type LVRemove struct {
 	Names []string
 }
 
-func (c LVRemove) String() string { return "remove logical volume " + fullNames(c.VG, c.Names) }
+func (c LVRemove) String() string { return "remove logical volume " + FullNames(c.VG, c.Names) }
 
-func (c LVRemove) command() command {
-	return command{vg: c.VG, effect: removed(c.Names), whole: true, named: true, removes: c.Names,
-		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
+func (c LVRemove) Command() Command {
+	return Command{VG: c.VG, Whole: true, Named: true, Removes: c.Names,
+		Args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
 }
 
 // allNames returns the names as arguments of a command.
 func allNames(vg string, names []string) []string {
 	var list []string
 	for _, name := range names {
-		list = append(list, fullName(vg, name))
+		list = append(list, FullName(vg, name))
 	}
 	return list
 }
 
-// fullNames returns the names for messages. If there are many volumes, it returns only the first ones.
-func fullNames(vg string, names []string) string {
+// FullNames returns the names for messages. If there are many volumes, it returns only the first ones.
+func FullNames(vg string, names []string) string {
 	const shown = 3
 	if len(names) <= shown {
-		return fullName(vg, strings.Join(names, ", "+vg+"/"))
+		return FullName(vg, strings.Join(names, ", "+vg+"/"))
 	}
-	return fmt.Sprintf("%s and %d more", fullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", FullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
 }
 
 // LVRemoveUnreadable removes logical volumes that cannot be read because physical volumes are missing whose loss is
@@ -264,12 +267,12 @@ type LVRemoveUnreadable struct {
 }
 
 func (c LVRemoveUnreadable) String() string {
-	return "remove unreadable logical volume " + fullNames(c.VG, c.Names)
+	return "remove unreadable logical volume " + FullNames(c.VG, c.Names)
 }
 
-func (c LVRemoveUnreadable) command() command {
-	return command{vg: c.VG, whole: true, check: func(v *VG) error { return v.checkUnreadable(c.Names) },
-		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
+func (c LVRemoveUnreadable) Command() Command {
+	return Command{VG: c.VG, Whole: true, Check: func(v *VG) error { return v.checkUnreadable(c.Names) },
+		Args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
 }
 
 // LVRemoveByUUID removes active or inactive logical volumes of one volume group in one command. It reads the volume
@@ -281,27 +284,14 @@ type LVRemoveByUUID struct {
 	UUIDs []string
 }
 
-func (c LVRemoveByUUID) String() string { return "remove logical volume " + fullNames(c.VG, c.UUIDs) }
+func (c LVRemoveByUUID) String() string { return "remove logical volume " + FullNames(c.VG, c.UUIDs) }
 
-func (c LVRemoveByUUID) command() command { return command{steps: c.remove} }
+func (c LVRemoveByUUID) Command() Command { return Command{VG: c.VG, Steps: true} }
 
-func (c LVRemoveByUUID) remove(ctx context.Context, l *LVM) error {
-	report, err := l.Report(ctx)
-	if err != nil {
-		return err
-	}
-	group := report.VG(c.VG)
-	if group == nil {
-		return fmt.Errorf("volume group %s: %w", c.VG, ErrNotFound)
-	}
-	check := func(v *VG) error { return v.checkRemovable(c.UUIDs) }
-	if err := check(group); err != nil {
-		return err
-	}
-	names := namesOf(group, c.UUIDs)
-	return l.apply(ctx, "remove logical volume "+fullNames(c.VG, names), command{
-		vg: c.VG, whole: true, check: check, removes: names,
-		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, names)...)})
+// Remove returns the command that removes the volumes, with their present names.
+func (c LVRemoveByUUID) Remove(names []string) Command {
+	return Command{VG: c.VG, Whole: true, Check: func(v *VG) error { return v.checkRemovable(c.UUIDs) },
+		Removes: names, Args: append([]string{"lvremove", "--yes"}, allNames(c.VG, names)...)}
 }
 
 // checkRemovable returns an error if the removal of one of the logical volumes is not possible, or removes others too.
@@ -315,11 +305,11 @@ func (v *VG) checkRemovable(uuids []string) error {
 		dependents := v.Dependents(lv)
 		switch {
 		case lv.Attr.IsThinPool():
-			return fmt.Errorf("logical volume %s is a thin pool: %w", fullName(v.Name, lv.Name), ErrInvalid)
+			return fmt.Errorf("logical volume %s is a thin pool: %w", FullName(v.Name, lv.Name), ErrInvalid)
 		case lv.Attr.Open():
-			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, lv.Name), ErrInUse)
+			return fmt.Errorf("logical volume %s: %w", FullName(v.Name, lv.Name), ErrInUse)
 		case len(dependents) > 0:
-			return fmt.Errorf("logical volume %s is needed by %s: %w", fullName(v.Name, lv.Name),
+			return fmt.Errorf("logical volume %s is needed by %s: %w", FullName(v.Name, lv.Name),
 				strings.Join(dependents, ", "), ErrInvalid)
 		}
 	}
@@ -351,11 +341,11 @@ type LVRemoveInactive struct {
 	Names []string
 }
 
-func (c LVRemoveInactive) String() string { return "remove logical volume " + fullNames(c.VG, c.Names) }
+func (c LVRemoveInactive) String() string { return "remove logical volume " + FullNames(c.VG, c.Names) }
 
-func (c LVRemoveInactive) command() command {
-	return command{vg: c.VG, whole: true, removes: c.Names,
-		args: append([]string{"lvremove"}, allNames(c.VG, c.Names)...)}
+func (c LVRemoveInactive) Command() Command {
+	return Command{VG: c.VG, Whole: true, Removes: c.Names,
+		Args: append([]string{"lvremove"}, allNames(c.VG, c.Names)...)}
 }
 
 // checkUnreadable returns an error if one of the logical volumes, which may be hidden, can be read or is in use.
@@ -367,12 +357,12 @@ func (v *VG) checkUnreadable(names []string) error {
 		}
 		switch {
 		case lv == nil:
-			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, name), ErrNotFound)
+			return fmt.Errorf("logical volume %s: %w", FullName(v.Name, name), ErrNotFound)
 		case !v.Unreadable(lv):
-			return fmt.Errorf("logical volume %s can be read, so it is not removed: %w", fullName(v.Name, name),
+			return fmt.Errorf("logical volume %s can be read, so it is not removed: %w", FullName(v.Name, name),
 				ErrInvalid)
 		case lv.Attr.Open(), lv.Attr.IsThinPool() && v.IsPoolActive(lv.Name):
-			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, name), ErrInUse)
+			return fmt.Errorf("logical volume %s: %w", FullName(v.Name, name), ErrInUse)
 		}
 	}
 	return nil
@@ -386,10 +376,10 @@ type ThinPoolRemove struct {
 	VG, Name string
 }
 
-func (c ThinPoolRemove) String() string { return "remove thin pool " + fullName(c.VG, c.Name) }
+func (c ThinPoolRemove) String() string { return "remove thin pool " + FullName(c.VG, c.Name) }
 
-func (c ThinPoolRemove) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"lvremove", fullName(c.VG, c.Name)}}
+func (c ThinPoolRemove) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"lvremove", FullName(c.VG, c.Name)}}
 }
 
 // LVDeactivate deactivates logical volumes of one volume group in one command. It returns ErrInUse if a volume is open;
@@ -399,10 +389,10 @@ type LVDeactivate struct {
 	Names []string
 }
 
-func (c LVDeactivate) String() string { return "deactivate logical volume " + fullNames(c.VG, c.Names) }
+func (c LVDeactivate) String() string { return "deactivate logical volume " + FullNames(c.VG, c.Names) }
 
-func (c LVDeactivate) command() command {
-	return command{vg: c.VG, args: append([]string{"lvchange", "--activate", "n"}, allNames(c.VG, c.Names)...)}
+func (c LVDeactivate) Command() Command {
+	return Command{VG: c.VG, Args: append([]string{"lvchange", "--activate", "n"}, allNames(c.VG, c.Names)...)}
 }
 
 // LVActivate activates a logical volume. If the volume is already active, it is not an error. LVActivate returns
@@ -413,10 +403,10 @@ type LVActivate struct {
 	VG, Name string
 }
 
-func (c LVActivate) String() string { return "activate logical volume " + fullName(c.VG, c.Name) }
+func (c LVActivate) String() string { return "activate logical volume " + FullName(c.VG, c.Name) }
 
-func (c LVActivate) command() command {
-	return command{vg: c.VG, long: true, args: []string{"lvchange", "--activate", "y", fullName(c.VG, c.Name)}}
+func (c LVActivate) Command() Command {
+	return Command{VG: c.VG, Long: true, Args: []string{"lvchange", "--activate", "y", FullName(c.VG, c.Name)}}
 }
 
 // LVAllowActivation makes LVM activate a volume with its volume group, and on request. It does not activate it. If LVM
@@ -427,12 +417,12 @@ type LVAllowActivation struct {
 }
 
 func (c LVAllowActivation) String() string {
-	return "allow the activation of logical volume " + fullName(c.VG, c.Name)
+	return "allow the activation of logical volume " + FullName(c.VG, c.Name)
 }
 
-func (c LVAllowActivation) command() command {
-	return command{vg: c.VG, whole: true, named: true,
-		args: []string{"lvchange", "--setactivationskip", "n", fullName(c.VG, c.Name)}}
+func (c LVAllowActivation) Command() Command {
+	return Command{VG: c.VG, Whole: true, Named: true,
+		Args: []string{"lvchange", "--setactivationskip", "n", FullName(c.VG, c.Name)}}
 }
 
 // LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. Adding an existing tag or
@@ -445,19 +435,19 @@ type LVChangeTags struct {
 }
 
 func (c LVChangeTags) String() string {
-	return "change the tags of logical volume " + fullName(c.VG, c.Name)
+	return "change the tags of logical volume " + FullName(c.VG, c.Name)
 }
 
-func (c LVChangeTags) command() command {
+func (c LVChangeTags) Command() Command {
 	if len(c.Add)+len(c.Remove) == 0 {
-		return command{}
+		return Command{}
 	}
 	args := append([]string{"lvchange"}, tagArguments(c.Add)...)
 	for _, tag := range c.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return command{vg: c.VG, effect: tagged(c), whole: true, named: true,
-		args: append(args, fullName(c.VG, c.Name))}
+	return Command{VG: c.VG, Whole: true, Named: true,
+		Args: append(args, FullName(c.VG, c.Name))}
 }
 
 // LVRename renames an active or inactive logical volume in one commit of LVM's metadata. Its snapshots stay. It returns
@@ -468,9 +458,9 @@ type LVRename struct {
 }
 
 func (c LVRename) String() string {
-	return "rename logical volume " + fullName(c.VG, c.Name) + " to " + c.To
+	return "rename logical volume " + FullName(c.VG, c.Name) + " to " + c.To
 }
 
-func (c LVRename) command() command {
-	return command{vg: c.VG, whole: true, args: []string{"lvrename", c.VG, c.Name, c.To}}
+func (c LVRename) Command() Command {
+	return Command{VG: c.VG, Whole: true, Args: []string{"lvrename", c.VG, c.Name, c.To}}
 }

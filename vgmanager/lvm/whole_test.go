@@ -4,7 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,22 +25,19 @@ var harmless = map[string]string{
 	"ThinMetadataDeactivate": "a deactivation does not write the metadata",
 	"ThinPoolActivate":       "an activation does not write the metadata",
 	"LVRefresh":              "it loads the tables of the kernel again",
-	"queuedPool":             "a deactivation does not write the metadata",
 }
 
 // TestCommandsThatMarkDevicesAsMissingNeedAWholeGroup fails if a change runs such a command without a new look at the
-// physical volumes (command.whole).
+// physical volumes (Command.Whole). Package lvmexec runs no other commands of this kind.
 func TestCommandsThatMarkDevicesAsMissingNeedAWholeGroup(t *testing.T) {
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here, _ := filepath.Glob("*.go")
+	exec, _ := filepath.Glob("lvmexec/*.go")
 	found := map[string]bool{}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+	for _, name := range append(here, exec...) {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +46,10 @@ func TestCommandsThatMarkDevicesAsMissingNeedAWholeGroup(t *testing.T) {
 			if !ok || !runsMarking(function) {
 				continue
 			}
-			name := subject(function)
-			found[name] = true
-			if harmless[name] == "" && !looks(function) {
-				t.Errorf("%s: %s runs a command that marks missing devices for good, without whole", f.Name(), name)
+			change := subject(function)
+			found[change] = true
+			if harmless[change] == "" && !looks(function) {
+				t.Errorf("%s: %s runs a command that marks missing devices for good, without Whole", name, change)
 			}
 		}
 	}
@@ -78,19 +75,28 @@ func subject(f *ast.FuncDecl) string {
 
 // runsMarking returns true if a function that has a command has a name of such a one in its text.
 func runsMarking(f *ast.FuncDecl) bool {
-	found, changes := false, false
+	found := false
+	changes := false
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BasicLit:
 			text, err := strconv.Unquote(n.Value)
 			found = found || n.Kind == token.STRING && err == nil && slices.Contains(marking, text)
 		case *ast.CompositeLit:
-			name, ok := n.Type.(*ast.Ident)
-			changes = changes || ok && name.Name == "command"
+			changes = changes || isCommand(n.Type)
 		}
 		return true
 	})
 	return found && changes
+}
+
+// isCommand returns true for Command, lvm.Command and command of package lvmexec.
+func isCommand(kind ast.Expr) bool {
+	if selector, is := kind.(*ast.SelectorExpr); is {
+		kind = selector.Sel
+	}
+	name, is := kind.(*ast.Ident)
+	return is && strings.EqualFold(name.Name, "Command")
 }
 
 // looks returns true if a function runs its command in a whole group only.
@@ -99,7 +105,7 @@ func looks(f *ast.FuncDecl) bool {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if pair, ok := n.(*ast.KeyValueExpr); ok {
 			key, ok := pair.Key.(*ast.Ident)
-			found = found || ok && key.Name == "whole"
+			found = found || ok && key.Name == "Whole"
 		}
 		return true
 	})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -38,7 +38,7 @@ func TestLabTwoHundredDevices(t *testing.T) {
 	_ = exec.Command("/usr/bin/udevadm", "settle").Run()
 	runner := host.NewLocal()
 	node := device.New(runner)
-	volumes := lvm.New(runner)
+	volumes := lvmexec.New(runner)
 	devices, err := node.List(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // fingerprint returns the fingerprint of a disk as the agent publishes it.
@@ -22,7 +22,7 @@ func (s *scene) fingerprint(disk string) string {
 	s.Helper()
 	devices, err := device.New(s.runner).List(s.Context())
 	s.ok(err)
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	pvs := plan.PhysicalVolumes(report)
 	at := slices.IndexFunc(devices, func(d device.Device) bool { return slices.Contains(d.Links, disk) })

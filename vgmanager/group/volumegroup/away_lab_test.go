@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // delete requests the removal of a volume.
@@ -31,7 +31,7 @@ func (s *scene) wantUnavailable(what string, err error) {
 // missing returns the number of physical volumes that LVM reports as missing.
 func (s *scene) missing() int {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	return report.VG("vg1").MissingPVs
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -75,7 +76,7 @@ func (s *scene) wantCached(kind string) {
 // drainCached drains the device of the volume, and that of its cache.
 func (s *scene) drainCached(kind string) {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	uuids := map[string]string{}
 	for _, pv := range report.VG("vg1").PVs {
@@ -127,7 +128,7 @@ func (s *scene) drainCached(kind string) {
 
 func (s *scene) moves() []lvm.Move {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	return report.VG("vg1").Moves()
 }
@@ -150,7 +151,7 @@ func (s *scene) deleteCached(kind string) {
 		s.Errorf("got %+v", erasure)
 	}
 	s.ok(s.delete("a"))
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if vg := report.VG("vg1"); len(vg.LVs)+len(vg.Hidden) > 0 {
 		s.Errorf("left are %+v and %+v", vg.LVs, vg.Hidden)

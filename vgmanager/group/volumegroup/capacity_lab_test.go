@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // TestLabCapacity creates thin pools on real LVM and compares them with the fixture, which the console's pages use
@@ -20,7 +21,7 @@ import (
 func TestLabCapacity(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	_, thin := capacityCases(t)
-	l := lvm.New(nodelvm.New())
+	l := lvmexec.New(nodelvm.New())
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

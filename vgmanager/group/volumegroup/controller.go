@@ -68,7 +68,7 @@ type Kernel interface {
 	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
 }
 
-// LVM is the part of lvm.LVM that the reconciler uses.
+// LVM is the part of lvmexec.LVM that the reconciler uses.
 type LVM interface {
 	Reports
 	Changes

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // TestLabChangesAreFlushed checks that each change is on the medium when it is reported. The volumes are thick,
@@ -19,7 +20,7 @@ import (
 func TestLabChangesAreFlushed(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[:2]
 	runner := nodelvm.New()
-	l := lvm.New(runner)
+	l := lvmexec.New(runner)
 	l.FlushWith(device.New(runner).Flush)
 	ctx := t.Context()
 	for _, step := range []struct {

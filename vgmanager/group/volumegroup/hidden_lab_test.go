@@ -12,7 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // systemDevices is the path of the devices file.
@@ -37,7 +37,7 @@ func (s *scene) hide(vg string, disks ...string) {
 		s.onAnotherHost("vgchange", "--yes", "--systemid", "elsewhere", vg)
 	}
 	s.settleUdev()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if report.VG(vg) != nil {
 		s.Fatalf("LVM lists %s: this shows nothing", vg)
@@ -190,7 +190,7 @@ func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
 	if s.hasDevicesFile() {
 		t.Errorf("the host has a devices file now: %s", s.output("lvm", "lvmdevices"))
 	}
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if report.VG("vg1") == nil || report.VG("other") == nil {
 		t.Errorf("volume groups are hidden: %+v", report.VGs)

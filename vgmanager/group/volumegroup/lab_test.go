@@ -25,6 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
@@ -36,7 +37,7 @@ import (
 type labBench struct {
 	*bench
 	runner *nodelvm.Runner
-	real   *lvm.LVM
+	real   *lvmexec.LVM
 	disks  []string
 	before map[string]uint64
 	// programs runs the programs that check file systems; nil for runner. locks are those of the agent's volumes.
@@ -78,7 +79,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	if l.programs == nil {
 		l.programs = l.runner
 	}
-	real := lvm.New(runner)
+	real := lvmexec.New(runner)
 	l.real = real
 	volumes, err := engine.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)

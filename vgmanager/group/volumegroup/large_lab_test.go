@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // sparse creates a device of any size that stores written data on a small disk.
@@ -48,7 +49,7 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 	const tib = 1 << 40
 	chunk := func(size string) *resource.Quantity { q := resource.MustParse(size); return &q }
-	l := lvm.New(nodelvm.New())
+	l := lvmexec.New(nodelvm.New())
 	disk := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[0]
 	cases := []struct {
 		size    lvm.Bytes

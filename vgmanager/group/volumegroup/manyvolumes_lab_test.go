@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -115,7 +115,7 @@ func (s *scene) manyVolumes() {
 		s.sh("/usr/sbin/dmsetup", "message", "vg1-pool-tpool", "0", message)
 	}
 	s.Logf("created %d volumes in the thin pool in %s", manyVolumes-1, time.Since(began))
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if n := len(report.VG("vg1").LVs); n < manyVolumes {
 		s.Fatalf("the group has %d volumes", n)

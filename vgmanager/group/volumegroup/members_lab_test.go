@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
 // TestSceneLostDiskOfAPlainGroup checks that a group with a failed disk is not Ready.
@@ -149,7 +150,7 @@ func TestSceneDrainIsCancelled(t *testing.T) {
 		return isReady(e) && stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeReady
 	})
 	s.unchanged(volume, sum)
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if vg := report.VG("vg1"); len(vg.Moves()) != 0 ||
 		slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !pv.Allocatable || len(pv.Tags) > 0 }) {
@@ -309,7 +310,7 @@ func TestSceneMovedGroupIsAdopted(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "vgchange", "--deltag", "lvms.node="+nodeName, "--addtag", "lvms.node=node9", "vg1")
 	s.boot()
 	s.converge("a question", func(e v1alpha1.VGStatus) bool { return strings.Contains(e.Reason, "VGMoved") })
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	uuid := report.VG("vg1").UUID
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmarchive"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -48,7 +49,7 @@ func (s *scene) smallArea(disk string) {
 // metadataArea returns the metadata area of the volume group as LVM reports it.
 func (s *scene) metadataArea() lvm.MetadataArea {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	return report.VG("vg1").MetadataArea
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -139,7 +139,7 @@ func TestSceneAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 	if e := s.ready(); e.UUID != uuids["precious"] {
 		t.Fatalf("the class has the group %s, want %s", e.UUID, uuids["precious"])
 	}
-	report, err := lvm.New(s.runner).Report(t.Context())
+	report, err := lvmexec.New(s.runner).Report(t.Context())
 	s.ok(err)
 	adopted, other := report.VG("vg1"), report.VG("old")
 	if adopted.LV("precious") == nil {

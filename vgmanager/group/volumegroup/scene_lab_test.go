@@ -26,7 +26,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -346,7 +346,7 @@ func (s *scene) discard() {
 // discardGroup deletes the volumes with their objects, and the volume group with the agent.
 func (s *scene) discardGroup() {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if vg := report.VG("vg1"); vg != nil {
 		for i := range vg.LVs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -95,7 +96,7 @@ func TestSceneOneDeviceOfAnExistingVolumeGroup(t *testing.T) {
 	}
 	s.ok(create(second, 52<<20))
 	pvs := func(name string) []string {
-		report, err := lvm.New(s.runner).Report(s.Context())
+		report, err := lvmexec.New(s.runner).Report(s.Context())
 		s.ok(err)
 		return report.VG("data").LV(name).PVs
 	}
@@ -136,7 +137,7 @@ func TestSceneOneDeviceOfAnExistingVolumeGroup(t *testing.T) {
 // lv returns a logical volume of the device class.
 func (s *scene) lv(name string) *lvm.LV {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	lv := report.VG("vg1").LV(name)
 	if lv == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/limit"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -53,7 +54,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	}
 	t.Cleanup(end)
 	runner := nodelvm.New()
-	l := lvm.New(&checking{Runner: runner, program: program})
+	l := lvmexec.New(&checking{Runner: runner, program: program})
 
 	// Reports continue before the call has ended, too.
 	during := make(chan error, 1)

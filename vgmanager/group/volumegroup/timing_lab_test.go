@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/uevent"
 )
@@ -103,7 +103,7 @@ func (s *scene) disaster() {
 // beats returns the devices of the physical volumes.
 func (s *scene) beats() []direct.Beat {
 	s.Helper()
-	report, err := lvm.New(s.runner).Report(s.Context())
+	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
 	var list []direct.Beat
 	for _, pv := range report.VG("vg1").PVs {

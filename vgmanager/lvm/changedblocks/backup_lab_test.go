@@ -62,7 +62,8 @@ func TestLabIncrementalBackup(t *testing.T) {
 // copy copies ranges of a volume to a backup, and returns the number of bytes.
 func (n node) copy(t *testing.T, name string, ranges []Range, backup []byte) int {
 	t.Helper()
-	content, copied := n.content(t, name), 0
+	content := n.content(t, name)
+	copied := 0
 	for _, r := range ranges {
 		copied += copy(backup[r.Offset:r.Offset+r.Length], content[r.Offset:])
 	}

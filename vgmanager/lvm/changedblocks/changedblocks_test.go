@@ -259,7 +259,8 @@ func TestAFailedCallIsNoResult(t *testing.T) {
 			t.Run(fmt.Sprint(call, " ", after), func(t *testing.T) {
 				f := newFake()
 				failure := errors.New("the disk does not answer")
-				f.faults[call], f.after = failure, after
+				f.faults[call] = failure
+				f.after = after
 				page, err := started(f, nil).Read(t.Context(), deltaQuery)
 				if failed := f.calls[call] > after; failed != (err != nil) || failed != errors.Is(err, failure) ||
 					failed != (page == nil) {

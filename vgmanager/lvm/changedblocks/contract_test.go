@@ -121,7 +121,8 @@ func pages(t *testing.T, b bench) {
 	} {
 		var got []Range
 		q := deltaQuery
-		q.Offset, q.MaxRanges = test.offset, 1
+		q.Offset = test.offset
+		q.MaxRanges = 1
 		for n := 1; ; n++ {
 			page, err := r.Read(t.Context(), q)
 			if err != nil || len(page.Ranges) > 1 || page.Size != volume {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -18,7 +18,7 @@ import (
 type node struct{ runner *nodelvm.Runner }
 
 func (n node) parts() (LVM, Kernel, Open) {
-	return lvm.New(n.runner), devicemapper.New(), OpenSnapshot
+	return lvmexec.New(n.runner), devicemapper.New(), OpenSnapshot
 }
 
 func (n node) run(t *testing.T, name string, args ...string) {

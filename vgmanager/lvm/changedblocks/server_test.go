@@ -37,13 +37,16 @@ func served(t *testing.T, r *Reader) csi.SnapshotMetadataClient {
 		}
 		v := Volume{VG: group, Name: id, Source: "origin"}
 		if vg, name, has := strings.Cut(id, "/"); has {
-			v.VG, v.Name = vg, name
+			v.VG = vg
+			v.Name = name
 		}
 		switch id {
 		case "foreign":
-			v.Name, v.Source = "first", "another"
+			v.Name = "first"
+			v.Source = "another"
 		case "unknown":
-			v.Name, v.Source = "first", ""
+			v.Name = "first"
+			v.Source = ""
 		}
 		return v, nil
 	}))

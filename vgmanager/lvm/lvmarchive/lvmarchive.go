@@ -141,7 +141,8 @@ func (p *Pruner) remove(group Group, name string) (bool, error) {
 func isArchive(text io.Reader, group Group) bool {
 	lines := bufio.NewScanner(io.LimitReader(text, maxHead))
 	lines.Buffer(nil, maxHead)
-	isText, inGroup := false, false
+	isText := false
+	inGroup := false
 	for lines.Scan() {
 		line := lines.Text()
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " = ")

@@ -7,7 +7,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Apply implements lvm.LVM.
+// Apply implements lvmexec.LVM.
 func (f *Fake) Apply(_ context.Context, change lvm.Change) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

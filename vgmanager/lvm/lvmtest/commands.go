@@ -111,7 +111,7 @@ func startWhole(node *Node, command, vg string) (*group, error) {
 	return g, nil
 }
 
-// AcceptLoss implements lvm.LVM.
+// AcceptLoss implements lvmexec.LVM.
 func (f *Fake) AcceptLoss(vg string, pvs []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

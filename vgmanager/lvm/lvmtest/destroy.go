@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// ReadDevices implements lvm.LVM.
+// ReadDevices implements lvmexec.LVM.
 func (f *Fake) ReadDevices(_ context.Context, devices ...string) (*lvm.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -226,7 +226,7 @@ func newUUID(node *Node) string {
 	return fmt.Sprintf("uuid-%06d", node.serial)
 }
 
-// ReadLabels implements lvm.LVM.
+// ReadLabels implements lvmexec.LVM.
 func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,12 +248,12 @@ func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV
 	return pvs, nil
 }
 
-// Recent implements lvm.LVM. The fake always returns a new report.
+// Recent implements lvmexec.LVM. The fake always returns a new report.
 func (f *Fake) Recent(ctx context.Context, _ time.Duration) (*lvm.Report, error) {
 	return f.Report(ctx)
 }
 
-// Report implements lvm.LVM.
+// Report implements lvmexec.LVM.
 func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

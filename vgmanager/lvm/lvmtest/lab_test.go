@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest/contract"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -39,7 +39,7 @@ func labDisks(t *testing.T) [3]string {
 
 func TestRealLVMFulfilsTheContract(t *testing.T) {
 	runner := nodelvm.New()
-	l := lvm.New(runner)
+	l := lvmexec.New(runner)
 	l.LookWith(device.New(runner).ReadPhysicalVolumes)
 	l.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	contract.Check(t, contract.Bench{
@@ -116,7 +116,7 @@ func reload(t *testing.T, path, kind string) {
 
 func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	runner := nodelvm.New()
-	l := lvm.New(runner)
+	l := lvmexec.New(runner)
 	disks := mapped(t)
 	t.Cleanup(func() { unmap(t, disks) })
 	contract.CheckDevices(t, contract.Bench{
@@ -148,7 +148,7 @@ func unmap(t *testing.T, disks [3]string) {
 	}
 }
 
-func waitUntilCopied(t *testing.T, l *lvm.LVM, group string) {
+func waitUntilCopied(t *testing.T, l *lvmexec.LVM, group string) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(300 * time.Millisecond) {
 		report, err := l.Report(t.Context())

@@ -28,7 +28,7 @@ func metadataText(node *Node, vg string) string {
 	return text.String()
 }
 
-// ReadBackup implements lvm.LVM.
+// ReadBackup implements lvmexec.LVM.
 func (f *Fake) ReadBackup(_ context.Context, vg string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ type archived struct {
 	text string
 }
 
-// ReadArchive implements lvm.LVM.
+// ReadArchive implements lvmexec.LVM.
 func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +124,7 @@ func metadataDump(node *Node, c lvm.MetadataDump) error {
 	return os.WriteFile(c.File, []byte(metadataText(node, d.group)), 0o600)
 }
 
-// LabelCheck implements lvm.LVM.
+// LabelCheck implements lvmexec.LVM.
 func (f *Fake) LabelCheck(_ context.Context, device string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

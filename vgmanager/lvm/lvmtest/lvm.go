@@ -5,22 +5,24 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
-// LVM is what the contract needs of lvm.LVM.
+// LVM is what the contract needs of lvmexec.LVM.
 type LVM interface {
 	Reports
 	Changes
-	Kernel
-	Labels
 	Metadata
 }
 
-// Reports reads LVM.
+// Reports reads LVM, and what the kernel supports.
 type Reports interface {
 	Report(ctx context.Context) (*lvm.Report, error)
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
+	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
+	CheckRAID(ctx context.Context) error
 }
 
 // Changes makes changes.
@@ -31,20 +33,9 @@ type Changes interface {
 	AcceptLoss(vg string, pvs []string)
 }
 
-// Kernel reads what the kernel supports and what a thin pool has in it.
-type Kernel interface {
-	CheckRAID(ctx context.Context) error
-	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
-}
-
-// Labels reads what is on devices.
-type Labels interface {
-	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
-	LabelCheck(ctx context.Context, device string) error
-}
-
-// Metadata reads LVM's text metadata.
+// Metadata reads LVM's text metadata, and checks the headers before it.
 type Metadata interface {
+	LabelCheck(ctx context.Context, device string) error
 	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
 	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
 	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
@@ -53,6 +44,6 @@ type Metadata interface {
 }
 
 var (
-	_ LVM = (*lvm.LVM)(nil)
+	_ LVM = (*lvmexec.LVM)(nil)
 	_ LVM = (*Fake)(nil)
 )

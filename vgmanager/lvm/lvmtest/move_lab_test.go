@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -25,7 +26,7 @@ const movingGroup = "moving"
 
 // movable creates a group of two devices. The first has a thick volume and a pool with a volume, both full of data.
 // The second is so slow that a move takes a while.
-func movable(t *testing.T, l *lvm.LVM) [3]string {
+func movable(t *testing.T, l *lvmexec.LVM) [3]string {
 	t.Helper()
 	ctx := t.Context()
 	disks := mapped(t)
@@ -45,7 +46,7 @@ func movable(t *testing.T, l *lvm.LVM) [3]string {
 	return disks
 }
 
-func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
+func removeMovable(t *testing.T, l *lvmexec.LVM, disks [3]string) {
 	ctx := context.Background()
 	reload(t, disks[1], "linear")
 	endPollers(t)
@@ -103,7 +104,7 @@ func endPollers(t *testing.T) {
 	}
 }
 
-func group(t *testing.T, l *lvm.LVM) *lvm.VG {
+func group(t *testing.T, l *lvmexec.LVM) *lvm.VG {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	must(t, err)
@@ -122,7 +123,7 @@ func waitFor(t *testing.T, what string, limit time.Duration, is func() bool) {
 // TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt: the polling process has its own session, so it outlives the
 // agent and the process that started the command.
 func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	disks := movable(t, l)
 	before := sums(t)
 	cmd := exec.Command("/bin/sh", "-c", "/usr/sbin/lvm pvmove --background --atomic --interval 5 "+disks[0]+
@@ -149,7 +150,7 @@ func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 // TestAMoveWhosePollerIsKilledIsResumed: the end of a container kills the polling process. No data is lost, and a
 // resume finishes the move.
 func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)
@@ -206,7 +207,7 @@ func powerCut(t *testing.T) {
 // TestAMoveThatWasDeactivatedIsResumed checks the state after a power failure: the volumes are activated, the kernel
 // restarts the copy, and a resume finishes the move.
 func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)
@@ -231,7 +232,7 @@ func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 // TestAnAbortKeepsWhatWasWrittenMeanwhile: data that is written during a move is on both sides, so an abort loses
 // nothing.
 func TestAnAbortKeepsWhatWasWrittenMeanwhile(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	disks := movable(t, l)
 	ctx := t.Context()
 	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: movingGroup, Source: disks[0]}))
@@ -273,8 +274,8 @@ func (r limited) Run(ctx context.Context, name string, args ...string) ([]byte, 
 
 func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) {
 	runner := host.NewLocal()
-	l := lvm.New(runner)
-	limited := lvm.New(limited{runner, 3 * time.Second})
+	l := lvmexec.New(runner)
+	limited := lvmexec.New(limited{runner, 3 * time.Second})
 	ctx := t.Context()
 	disks := labDisks(t)
 	must(t, l.Apply(ctx, lvm.VGCreate{Name: "locked", Devices: disks[:1]}))
@@ -304,7 +305,7 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 
 // TestAMoveKeepsImagesApart checks that a moved image of a RAID volume stays on a different device than the others.
 func TestAMoveKeepsImagesApart(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	ctx := t.Context()
 	disks := labDisks(t)
 	must(t, l.Apply(ctx, lvm.VGCreate{Name: "apart", Devices: disks[:]}))
@@ -333,7 +334,7 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 // TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData: LVM 2.03.16 prints internal errors about suspended devices
 // when it changes a pool whose data is being moved ("Writing metadata in critical section"). The result is correct.
 func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)

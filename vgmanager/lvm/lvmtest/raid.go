@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// CheckRAID implements lvm.LVM.
+// CheckRAID implements lvmexec.LVM.
 func (f *Fake) CheckRAID(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -104,7 +104,7 @@ func (v *volume) kernelTransaction() uint64 {
 	return v.kernel.transaction + 1
 }
 
-// ReadMetadata implements lvm.LVM.
+// ReadMetadata implements lvmexec.LVM.
 func (f *Fake) ReadMetadata(_ context.Context, device string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +118,7 @@ func (f *Fake) ReadMetadata(_ context.Context, device string) (*textmeta.Metadat
 	return textmeta.Decode([]byte(metadataText(&f.Node, d.group)))
 }
 
-// FindMetadata implements lvm.LVM.
+// FindMetadata implements lvmexec.LVM.
 func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
 	[]string, error) {
 	f.mu.Lock()

@@ -188,7 +188,7 @@ func thinMetadataDeactivate(node *Node, c lvm.ThinMetadataDeactivate) error {
 	return nil
 }
 
-// ThinDeviceIDs implements lvm.LVM.
+// ThinDeviceIDs implements lvmexec.LVM.
 func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -365,7 +365,7 @@ func remove(node *Node, g *group, vg, name string) error {
 	return nil
 }
 
-// SetHealthy implements lvm.LVM. It only affects the speed of the real LVM.
+// SetHealthy implements lvmexec.LVM. It only affects the speed of the real LVM.
 func (f *Fake) SetHealthy(string, bool) {}
 
 // Open sets whether a volume is in use.
@@ -487,7 +487,7 @@ func lvChangeTags(node *Node, c lvm.LVChangeTags) error {
 	return nil
 }
 
-// ThinPoolResume implements lvm.LVM. No pool is suspended.
+// ThinPoolResume implements lvmexec.LVM. No pool is suspended.
 func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -125,7 +125,8 @@ func (d *decoder) element(at section, line string) {
 		lv := len(d.Volumes) - 1
 		d.areas = append(d.areas, areas{lv, len(d.Volumes[lv].Segments) - 1, d.elements})
 	}
-	d.list, d.elements = "", nil
+	d.list = ""
+	d.elements = nil
 }
 
 // elements returns the elements of a list in one line, without quotes. LVM's names and flags have no commas and no

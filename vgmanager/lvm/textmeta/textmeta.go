@@ -108,7 +108,8 @@ func Decode(text []byte) (*Metadata, error) {
 
 // withoutComment removes a comment, which starts with # outside of a string.
 func withoutComment(line string) string {
-	quoted, escaped := false, false
+	quoted := false
+	escaped := false
 	for i, c := range line {
 		switch {
 		case escaped:

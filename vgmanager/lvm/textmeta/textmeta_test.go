@@ -77,12 +77,14 @@ func TestDecode(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if name != "a backup" {
-			got.Created, got.Description = want.Created, want.Description
+			got.Created = want.Created
+			got.Description = want.Description
 		}
 		if got.Digest == "" || digest != "" && digest != got.Digest {
 			t.Errorf("%s: got the digest %q, want %q", name, got.Digest, digest)
 		}
-		digest, got.Digest = got.Digest, ""
+		digest = got.Digest
+		got.Digest = ""
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

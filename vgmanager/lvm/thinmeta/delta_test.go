@@ -258,10 +258,13 @@ func TestDevicesInATreeOfSeveralLevels(t *testing.T) {
 	for device := range uint64(100) {
 		f.add(2*device+1, mappings{device: device}, 0)
 	}
-	nodes, flags, width := mappings(f.roots), uint32(flagLeaf), f.perNode
+	nodes := mappings(f.roots)
+	flags := uint32(flagLeaf)
+	width := f.perNode
 	for first := true; first || len(nodes) > 1; first = false {
 		nodes = f.level(flags, nodes, width)
-		flags, width = flagInternal, width*f.perNode
+		flags = flagInternal
+		width *= f.perNode
 	}
 	s := f.open(t)
 	s.super.mappingRoot = nodes[1]

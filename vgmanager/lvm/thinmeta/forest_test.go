@@ -50,10 +50,12 @@ func (f *forest) add(device uint64, chunks mappings, extra int) {
 	for chunk, data := range chunks {
 		nodes[chunk] = data << timeBits
 	}
-	flags, width := uint32(flagLeaf), f.perNode
+	flags := uint32(flagLeaf)
+	width := f.perNode
 	for first := true; first || len(nodes) > 1; first = false {
 		nodes = f.level(flags, nodes, width)
-		flags, width = flagInternal, width*f.perNode
+		flags = flagInternal
+		width *= f.perNode
 	}
 	for at, key := range nodes {
 		f.roots[device] = key

@@ -215,7 +215,8 @@ func TestLabDeltaOfALargeVolume(t *testing.T) {
 	s := p.open()
 	defer p.close(s)
 	measure := func(what string, read func() ([]Range, error)) []Range {
-		s.reads, begin = 0, time.Now()
+		s.reads = 0
+		begin = time.Now()
 		got, err := read()
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)

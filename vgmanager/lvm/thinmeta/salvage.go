@@ -72,7 +72,8 @@ func emptyTrees(pool Pool) (*trees, error) {
 
 // unshare makes each device have all its mappings in the text.
 func (t *trees) unshare() {
-	t.shared, t.mappings = nil, 0
+	t.shared = nil
+	t.mappings = 0
 	for _, d := range t.devices {
 		t.mappings += d.Found
 	}
@@ -83,7 +84,8 @@ func (t *trees) checkSpace(folder string) error {
 	if err := unix.Statfs(folder, &fs); err != nil {
 		return fmt.Errorf("free space of %s: %w", folder, err)
 	}
-	need, free := t.mappings*mappingText, fs.Bavail*uint64(fs.Bsize)
+	need := t.mappings * mappingText
+	free := fs.Bavail * uint64(fs.Bsize)
 	if need > free/2 {
 		return fmt.Errorf("the metadata of the thin pool has %d mappings, which need up to %d MiB as text, and file "+
 			"system %s has only %d MiB of free space: free twice the size of the text on the node", t.mappings,
@@ -162,7 +164,8 @@ func (t *trees) printShared(ctx context.Context, w io.Writer, root uint64, print
 // printMappings writes mappings, those to consecutive blocks in one line.
 func printMappings(w io.Writer, list []mapping) {
 	for i := 0; i < len(list); {
-		first, n := list[i], 1
+		first := list[i]
+		n := 1
 		for i+n < len(list) && list[i+n] == (mapping{first.origin + uint64(n), first.data + uint64(n), first.time}) {
 			n++
 		}

@@ -101,7 +101,9 @@ func (s *Snapshot) node(ctx context.Context, at, low, high uint64) (treeNode, er
 
 // rootOf returns the root of the tree of a device.
 func (s *Snapshot) rootOf(ctx context.Context, device uint64) (uint64, error) {
-	at, low, high := s.super.mappingRoot, uint64(0), uint64(math.MaxUint64)
+	at := s.super.mappingRoot
+	low := uint64(0)
+	high := uint64(math.MaxUint64)
 	for range maxDepth {
 		n, err := s.node(ctx, at, low, high)
 		if err != nil {
@@ -116,7 +118,8 @@ func (s *Snapshot) rootOf(ctx context.Context, device uint64) (uint64, error) {
 		case !found:
 			i--
 		}
-		at, low = n.number(i, 0), n.keys[i]
+		at = n.number(i, 0)
+		low = n.keys[i]
 		if i+1 < len(n.keys) {
 			high = n.keys[i+1] - 1
 		}

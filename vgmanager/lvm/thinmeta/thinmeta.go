@@ -162,8 +162,11 @@ func (m *Metadata) inspect(ctx context.Context, runner host.Streamer, pool Pool)
 		if !failsAlways(err) {
 			return err
 		}
-		m.RepairError, m.Salvaged = reason(err), true
-		m.TransactionID, m.Chunks, m.Devices = pool.TransactionID, pool.Chunks, map[uint64]Device{}
+		m.RepairError = reason(err)
+		m.Salvaged = true
+		m.TransactionID = pool.TransactionID
+		m.Chunks = pool.Chunks
+		m.Devices = map[uint64]Device{}
 		return nil
 	}
 	if err != nil {
@@ -194,7 +197,8 @@ func (m *Metadata) compare(ctx context.Context, runner host.Streamer, pool Pool,
 	}
 	if version0 {
 		if err = m.inspectByDump(ctx, runner, pool); failsAlways(err) {
-			m.RepairError, m.SuperblockLost = reason(err), false
+			m.RepairError = reason(err)
+			m.SuperblockLost = false
 			m.choose(present, nil)
 			return nil
 		}
@@ -206,7 +210,9 @@ func (m *Metadata) compare(ctx context.Context, runner host.Streamer, pool Pool,
 		return ctx.Err()
 	}
 	if err != nil {
-		dumped, m.RepairError = nil, reason(err) // thin_repair would fail, too
+		// thin_repair would fail, too
+		dumped = nil
+		m.RepairError = reason(err)
 	}
 	m.choose(present, dumped)
 	return nil
@@ -221,15 +227,19 @@ func (m *Metadata) record(present *trees) {
 }
 
 func (m *Metadata) use(dumped *contents) {
-	m.Chunks, m.Devices = dumped.chunks, dumped.devices
-	m.TransactionID, m.NeedsCheck = dumped.transaction, dumped.flags&flagNeedsCheck != 0
+	m.Chunks = dumped.chunks
+	m.Devices = dumped.devices
+	m.TransactionID = dumped.transaction
+	m.NeedsCheck = dumped.flags&flagNeedsCheck != 0
 }
 
 // choose uses what thin_repair would write if that is what the superblock refers to, or has volumes that the present
 // trees lack. dumped is nil if thin_repair would fail.
 func (m *Metadata) choose(present *trees, dumped *contents) {
-	m.Chunks, m.TransactionID = present.super.chunks, present.super.transaction
-	m.NeedsCheck, m.Devices = present.super.flags&flagNeedsCheck != 0, present.devices
+	m.Chunks = present.super.chunks
+	m.TransactionID = present.super.transaction
+	m.NeedsCheck = present.super.flags&flagNeedsCheck != 0
+	m.Devices = present.devices
 	if dumped != nil && maps.Equal(dumped.devices, present.devices) {
 		return
 	}
@@ -237,7 +247,9 @@ func (m *Metadata) choose(present *trees, dumped *contents) {
 	if dumped == nil || !lacks(present.devices, dumped.devices) {
 		return
 	}
-	m.Salvaged, m.Earlier, m.Devices = false, true, dumped.devices
+	m.Salvaged = false
+	m.Earlier = true
+	m.Devices = dumped.devices
 	m.record(present)
 }
 
@@ -364,7 +376,8 @@ func (c *contents) decode(from io.Reader) error {
 		switch start.Name.Local {
 		case "superblock":
 			superblock = true
-			c.transaction, c.flags = e.number("transaction"), e.optional("flags")
+			c.transaction = e.number("transaction")
+			c.flags = e.optional("flags")
 			c.chunks = e.optional("nr_data_blocks")
 		case "device":
 			device = e.number("dev_id")

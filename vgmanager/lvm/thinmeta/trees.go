@@ -256,8 +256,10 @@ func decodeNode(b []byte, at uint64, size int, low, high uint64) (treeNode, bool
 	if !isValid(b, nodeXor) || binary.LittleEndian.Uint64(b[8:]) != at {
 		return treeNode{}, false
 	}
-	flags, entries := binary.LittleEndian.Uint32(b[4:]), int(binary.LittleEndian.Uint32(b[16:]))
-	space, valueSize := int(binary.LittleEndian.Uint32(b[20:])), int(binary.LittleEndian.Uint32(b[24:]))
+	flags := binary.LittleEndian.Uint32(b[4:])
+	entries := int(binary.LittleEndian.Uint32(b[16:]))
+	space := int(binary.LittleEndian.Uint32(b[20:]))
+	valueSize := int(binary.LittleEndian.Uint32(b[24:]))
 	n := treeNode{block: at, internal: flags == flagInternal, size: size}
 	if n.internal {
 		n.size = mappingSize

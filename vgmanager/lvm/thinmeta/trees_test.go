@@ -80,7 +80,8 @@ func (m image) node(at uint64, flags uint32, size int, keys, values []uint64) {
 func (m image) leaf(at, origin, data uint64) {
 	var keys, values []uint64
 	for i := range uint64(perLeaf) {
-		keys, values = append(keys, origin+i), append(values, (data+i)<<timeBits)
+		keys = append(keys, origin+i)
+		values = append(values, (data+i)<<timeBits)
 	}
 	m.node(at, flagLeaf, mappingSize, keys, values)
 }
@@ -343,7 +344,9 @@ func TestWhichMetadataIsUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test.want.Problem, test.want.TransactionID, test.want.Chunks = "bad", 3, 1920
+			test.want.Problem = "bad"
+			test.want.TransactionID = 3
+			test.want.Chunks = 1920
 			if diff := cmp.Diff(&test.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -21,8 +21,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -85,7 +85,7 @@ func isReserved(t *testing.T) bool {
 }
 
 // newEngine returns the engine with the device class thin.
-func newEngine(t *testing.T, volumes *lvm.LVM, existing bool) *engine.Engine {
+func newEngine(t *testing.T, volumes *lvmexec.LVM, existing bool) *engine.Engine {
 	t.Helper()
 	engine, err := engine.New(volumes, devicemapper.New(), "")
 	if err != nil {
@@ -103,7 +103,7 @@ func newEngine(t *testing.T, volumes *lvm.LVM, existing bool) *engine.Engine {
 // left.
 func TestLabTheOperatorReadsChangedBlocks(t *testing.T) {
 	newGroup(t)
-	volumes := lvm.New(nodelvm.New())
+	volumes := lvmexec.New(nodelvm.New())
 	reader := changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot)
 	if err := ReleaseAll(t.Context(), newEngine(t, volumes, true), reader.Release); err != nil || !isReserved(t) {
 		t.Errorf("in a volume group of an administrator: %v", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -27,14 +28,14 @@ const measuredGroup = "measured"
 // measured is a volume group on two disks, and the metrics of its volumes.
 type measured struct {
 	*testing.T
-	lvm     *lvm.LVM
+	lvm     *lvmexec.LVM
 	auditor *Auditor
 	disks   []string
 }
 
 func newMeasured(t *testing.T) *measured {
 	t.Helper()
-	m := &measured{T: t, lvm: lvm.New(host.NewLocal()), disks: strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")}
+	m := &measured{T: t, lvm: lvmexec.New(host.NewLocal()), disks: strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")}
 	if len(m.disks) < 2 {
 		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -43,7 +43,7 @@ func newThickMove(t *testing.T) *move {
 	dd(t, "/dev/urandom", "/dev/copyto/garbage", "bs=4M", "count=70", "oflag=direct")
 	runLVM(t, "lvremove", "-qq", "--yes", "copyto/garbage")
 	m := &move{T: t, runner: nodelvm.New(), random: rand.New(rand.NewPCG(1, 1))}
-	m.engine = labEngine(t, lvm.New(m.runner))
+	m.engine = labEngine(t, lvmexec.New(m.runner))
 	m.must(m.engine.Publish(deviceclass.Class{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThick}))
 	volume := logicalVolume("pvc-1", "node1", "", "rw", "origin")
 	volume.Spec.DeviceClass = "from"

@@ -18,8 +18,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -85,7 +85,7 @@ func newGroups(t *testing.T) {
 		"copyto/pool")
 }
 
-func labEngine(t *testing.T, volumes *lvm.LVM) *engine.Engine {
+func labEngine(t *testing.T, volumes *lvmexec.LVM) *engine.Engine {
 	t.Helper()
 	e, err := engine.New(volumes, devicemapper.New(), "")
 	if err != nil {
@@ -175,7 +175,7 @@ func copyTo(t *testing.T, e *engine.Engine, source Source, class string) Progres
 // chunks to zero, over TLS, with interruptions. Both must have its data, and zeros elsewhere.
 func TestLabASnapshotIsCopied(t *testing.T) {
 	newGroups(t)
-	volumes := lvm.New(nodelvm.New())
+	volumes := lvmexec.New(nodelvm.New())
 	e := labEngine(t, volumes)
 	client := serve(t, e, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
 	for _, class := range []string{"thick", "thin"} {
@@ -202,7 +202,7 @@ func TestLabASnapshotIsCopied(t *testing.T) {
 // is gone.
 func TestLabACopyNeverFillsAPool(t *testing.T) {
 	newGroups(t)
-	volumes := lvm.New(nodelvm.New())
+	volumes := lvmexec.New(nodelvm.New())
 	e := labEngine(t, volumes)
 	client := serve(t, e, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
 	runLVM(t, "lvcreate", "-qq", "-V", "112M", "-T", "copyto/pool", "-n", "bystander")

@@ -22,8 +22,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -66,7 +66,7 @@ func newMove(t *testing.T, zeroes string) *move {
 	runLVM(t, "lvcreate", "-qq", "-L", "256M", "--chunksize", "256k", "--zero", zeroes, "--poolmetadatasize", "4M",
 		"-T", "copyto/pool")
 	m := &move{T: t, runner: nodelvm.New(), random: rand.New(rand.NewPCG(1, 1))}
-	volumes := lvm.New(m.runner)
+	volumes := lvmexec.New(m.runner)
 	m.engine = labEngine(t, volumes)
 	for class, group := range map[string]string{"from": "copyfrom", "thin": "copyto"} {
 		m.must(m.engine.Publish(deviceclass.Class{Name: class, VolumeGroup: group, Type: types.TypeThin,

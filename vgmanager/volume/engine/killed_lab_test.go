@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
@@ -25,7 +26,7 @@ const killedGroup = "killed"
 // killedBench has a thin pool with a volume on the first disk of the lab.
 type killedBench struct {
 	*testing.T
-	lvm    *lvm.LVM
+	lvm    *lvmexec.LVM
 	kernel *devicemapper.Reader
 }
 
@@ -103,8 +104,8 @@ func TestLabKilledInsideCommands(t *testing.T) {
 }
 
 // run returns an LVM as a new process has it.
-func (b *killedBench) run(runner host.Runner) *lvm.LVM {
-	l := lvm.New(runner)
+func (b *killedBench) run(runner host.Runner) *lvmexec.LVM {
+	l := lvmexec.New(runner)
 	l.PoolsWith(PoolsOf(b.kernel))
 	return l
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
@@ -23,7 +24,7 @@ import (
 
 // bench creates volume groups of devices of any size on the first disk of the lab.
 type bench struct {
-	lvm    *lvm.LVM
+	lvm    *lvmexec.LVM
 	engine *Engine
 	disk   string
 	names  []string
@@ -35,7 +36,7 @@ func newBench(t *testing.T) *bench {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	e, err := New(l, nil, "")
 	must(t, err)
 	return &bench{lvm: l, engine: e, disk: disk}

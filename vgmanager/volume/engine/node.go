@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
-// LVM is the part of lvm.LVM that the engine uses.
+// LVM is the part of lvmexec.LVM that the engine uses.
 type LVM interface {
 	// Recent returns a report that is not older than maxAge and includes every change of this process.
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)

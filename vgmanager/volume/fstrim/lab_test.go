@@ -19,7 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -63,7 +63,7 @@ func newNode(t *testing.T, kind string, config v1alpha1.TrimConfig) *node {
 	n.sh("lvcreate", "--yes", "--type", "thin-pool", "--name", "pool", "--size", "500m", group)
 	n.sh("lvcreate", "--yes", "--thinpool", "pool", "--name", "1", "--virtualsize", "400m", group)
 	n.sh("lvcreate", "--yes", "--thinpool", "pool", "--name", "other", "--virtualsize", "16m", group)
-	volumes := lvm.New(host.NewLocal())
+	volumes := lvmexec.New(host.NewLocal())
 	engine, err := engine.New(volumes, n.kernel, filepath.Join(t.TempDir(), "lvmd.yaml"))
 	n.ok(err)
 	n.ok(engine.Publish(deviceclass.Class{Name: "vg1", VolumeGroup: group, Type: types.TypeThin,

@@ -38,6 +38,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -83,13 +84,13 @@ type Locked struct {
 }
 
 // OfNode returns the node's LVM as a Node needs it.
-func OfNode(l *lvm.LVM) LVM { return ofNode{l} }
+func OfNode(l *lvmexec.LVM) LVM { return ofNode{l} }
 
-type ofNode struct{ lvm *lvm.LVM }
+type ofNode struct{ lvm *lvmexec.LVM }
 
 // Exclusively implements LVM.
 func (o ofNode) Exclusively(ctx context.Context, vg, purpose string, f func(Locked) error) error {
-	return o.lvm.Exclusively(ctx, vg, purpose, func(e *lvm.Exclusive) error {
+	return o.lvm.Exclusively(ctx, vg, purpose, func(e *lvmexec.Exclusive) error {
 		return f(Locked{Lock: e.Lock, ThinVolumes: e.ThinVolumes})
 	})
 }

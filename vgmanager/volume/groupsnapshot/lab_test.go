@@ -23,6 +23,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	case os.Getenv(holdVariable) != "":
-		n := newAgent(lvm.New(nodelvm.New()), os.Getenv(holdVariable))
+		n := newAgent(lvmexec.New(nodelvm.New()), os.Getenv(holdVariable))
 		_, err := n.Take(context.Background(), Request{Name: "killed", Pairs: labPairs(), Limit: MaxLimit},
 			whenHeld(func(ctx context.Context) error {
 				fmt.Println("held")
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func newAgent(l *lvm.LVM, journal string) *Node {
+func newAgent(l *lvmexec.LVM, journal string) *Node {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -79,7 +80,7 @@ func labPairs() []Pair {
 // lab is a lab node with a thin pool and the volumes of a group.
 type lab struct {
 	*testing.T
-	lvm    *lvm.LVM
+	lvm    *lvmexec.LVM
 	kernel *devicemapper.Reader
 	path   string
 	node   *Node
@@ -91,7 +92,7 @@ func newLab(t *testing.T) *lab {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	b := &lab{T: t, lvm: lvm.New(nodelvm.New()), kernel: devicemapper.New(),
+	b := &lab{T: t, lvm: lvmexec.New(nodelvm.New()), kernel: devicemapper.New(),
 		path: filepath.Join(t.TempDir(), "suspended")}
 	b.node = newAgent(b.lvm, b.path)
 	b.run("vgcreate", "-qq", labGroup, disk)

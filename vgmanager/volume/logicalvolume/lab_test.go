@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
@@ -29,7 +30,7 @@ func realWorld(t *testing.T) func(*testing.T) *world {
 	if len(disks) < 2 {
 		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
 	}
-	real := lvm.New(host.NewLocal())
+	real := lvmexec.New(host.NewLocal())
 	prepare(t, real, disks[0], disks[1])
 	for _, group := range []string{"thick", "thin"} {
 		real.SetHealthy(group, true)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -17,7 +18,7 @@ func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
-	l := lvm.New(host.NewLocal())
+	l := lvmexec.New(host.NewLocal())
 	must(t, l.Apply(t.Context(), lvm.VGCreate{Name: "served", Devices: []string{disk}}))
 	must(t, l.Apply(t.Context(), lvm.LVCreateThinPool{VG: "served", Name: "pool", PercentFree: 50}))
 	e, err := engine.New(l, nil, "")
