@@ -3,16 +3,11 @@ package lvmtest
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// vgCreate makes lvm.VGCreate.
 func vgCreate(node *Node, c lvm.VGCreate) error {
-	if err := begin(node, "VGCreate", c.Name); err != nil {
-		return err
-	}
 	if node.groups[c.Name] != nil {
 		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
 	}
@@ -27,9 +22,8 @@ func vgCreate(node *Node, c lvm.VGCreate) error {
 	return nil
 }
 
-// vgExtend makes lvm.VGExtend.
 func vgExtend(node *Node, c lvm.VGExtend) error {
-	g, err := startWhole(node, "VGExtend", c.Name)
+	g, err := startWhole(node, c.Name)
 	if err != nil {
 		return err
 	}
@@ -69,22 +63,27 @@ func join(node *Node, g *group, name string, paths []string) {
 }
 
 // startComplete starts a command that LVM rejects while the volume group misses a disk.
-func startComplete(node *Node, command, vg string) (*group, error) {
-	g, err := start(node, command, vg)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(g.disks, func(p string) bool { return node.disks[p].detached }) {
+func startComplete(node *Node, vg string) (*group, error) {
+	return startWithout(node, vg, func(d *disk) bool { return d.detached })
+}
+
+// startWhole starts a command that is refused while a disk is missing whose loss is not accepted.
+func startWhole(node *Node, vg string) (*group, error) {
+	return startWithout(node, vg, func(d *disk) bool {
+		return (d.detached || d.hidden) && !slices.Contains(node.accepted[vg], d.uuid)
+	})
+}
+
+func startWithout(node *Node, vg string, lost func(*disk) bool) (*group, error) {
+	g, err := start(node, vg)
+	if err == nil && slices.ContainsFunc(g.disks, func(path string) bool { return lost(node.disks[path]) }) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
 	}
-	return g, nil
+	return g, err
 }
 
 // start starts a command that LVM also runs while the volume group misses a disk.
-func start(node *Node, command, vg string) (*group, error) {
-	if err := begin(node, command, vg); err != nil {
-		return nil, err
-	}
+func start(node *Node, vg string) (*group, error) {
 	g := node.groups[vg]
 	if _, both := node.namesakes[vg]; both && g != nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrDuplicateVG)
@@ -95,20 +94,18 @@ func start(node *Node, command, vg string) (*group, error) {
 	return g, nil
 }
 
-// startWhole starts a command that is refused while a disk is missing whose loss is not accepted.
-func startWhole(node *Node, command, vg string) (*group, error) {
-	g, err := start(node, command, vg)
+// startChecked starts a command that looks at the volume group first.
+func startChecked(node *Node, c lvm.Command) (*group, error) {
+	begin := startWhole
+	if c.Incomplete {
+		begin = start
+	}
+	g, err := begin(node, c.VG)
 	if err != nil {
 		return nil, err
 	}
-	lost := func(path string) bool {
-		d := node.disks[path]
-		return (d.detached || d.hidden) && !slices.Contains(node.accepted[vg], d.uuid)
-	}
-	if slices.ContainsFunc(g.disks, lost) {
-		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
-	}
-	return g, nil
+	vg := reportVG(node, c.VG)
+	return g, c.Check(&vg)
 }
 
 // AcceptLoss implements lvmexec.LVM.
@@ -118,29 +115,16 @@ func (f *Fake) AcceptLoss(vg string, pvs []string) {
 	f.accepted[vg] = slices.Clone(pvs)
 }
 
-// vgChangeTags makes lvm.VGChangeTags.
 func vgChangeTags(node *Node, c lvm.VGChangeTags) error {
-	if len(c.Add)+len(c.Remove) == 0 {
-		return nil
-	}
-	g, err := startWhole(node, "VGChangeTags", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
-	}
-	for _, tag := range c.Add {
-		if strings.ContainsAny(tag, " ,@") {
-			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
-		}
 	}
 	g.tags = retag(g.tags, c.Add, c.Remove)
 	return nil
 }
 
-// vgRename makes lvm.VGRename.
 func vgRename(node *Node, c lvm.VGRename) error {
-	if err := begin(node, "VGRename", ""); err != nil {
-		return err
-	}
 	_, taken := node.namesakes[c.Name]
 	if node.groups[c.Name] != nil || taken {
 		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
@@ -178,9 +162,8 @@ func retag(tags, add, remove []string) []string {
 	return slices.Compact(list)
 }
 
-// vgReduce makes lvm.VGReduce.
 func vgReduce(node *Node, c lvm.VGReduce) error {
-	g, err := startComplete(node, "VGReduce", c.VG)
+	g, err := startComplete(node, c.VG)
 	switch {
 	case err != nil:
 		return err
@@ -204,7 +187,7 @@ func (g *group) drop(path string) {
 
 // vgReduceMissing makes lvm.VGReduceMissing. A disk that returns later still has its label and belongs to no group.
 func vgReduceMissing(node *Node, c lvm.VGReduceMissing) error {
-	g, err := startWhole(node, "VGReduceMissing", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -225,41 +208,36 @@ func vgReduceMissing(node *Node, c lvm.VGReduceMissing) error {
 	return nil
 }
 
-// pvSetAllocatable makes lvm.PVSetAllocatable.
 func pvSetAllocatable(node *Node, c lvm.PVSetAllocatable) error {
-	d, _, err := startMember(node, "PVSetAllocatable", c.Device)
+	d, _, err := startMember(node, c.Device)
 	if err != nil {
 		return err
 	}
-	d.cordoned, d.tags = !c.Allocatable, retag(d.tags, []string{c.AddTag}, []string{c.RemoveTag})
+	d.cordoned = !c.Allocatable
+	d.tags = retag(d.tags, []string{c.AddTag}, []string{c.RemoveTag})
 	return nil
 }
 
 // startMember starts a command on a physical volume of a group without missing disks.
-func startMember(node *Node, command, path string) (*disk, *group, error) {
+func startMember(node *Node, path string) (*disk, *group, error) {
 	d := node.disks[path]
 	if d == nil || d.detached || d.group == "" {
-		if err := begin(node, command, path); err != nil {
-			return nil, nil, err
-		}
 		return nil, nil, fmt.Errorf("physical volume %s: %w", path, lvm.ErrNotFound)
 	}
-	g, err := startComplete(node, command, d.group)
+	g, err := startComplete(node, d.group)
 	return d, g, err
 }
 
-// vgActivate makes lvm.VGActivate.
 func vgActivate(node *Node, c lvm.VGActivate) error {
-	g, err := startComplete(node, "VGActivate", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
 	return g.activateAll()
 }
 
-// vgRemove makes lvm.VGRemove.
 func vgRemove(node *Node, c lvm.VGRemove) error {
-	g, err := startComplete(node, "VGRemove", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -273,16 +251,13 @@ func vgRemove(node *Node, c lvm.VGRemove) error {
 	return nil
 }
 
-// pvResize makes lvm.PVResize.
 func pvResize(node *Node, c lvm.PVResize) error {
-	if err := begin(node, "PVResize", c.Device); err != nil {
-		return err
-	}
 	d := node.disks[c.Device]
 	if d == nil || d.detached || d.group != c.VG {
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
 	}
-	d.size, d.grown = d.size+d.grown, 0
+	d.size += d.grown
+	d.grown = 0
 	node.groups[c.VG].changes++
 	return nil
 }
@@ -294,11 +269,7 @@ func (node *Node) Grow(path string, by lvm.Bytes) {
 	node.disks[path].grown += by
 }
 
-// pvRemove makes lvm.PVRemove.
 func pvRemove(node *Node, c lvm.PVRemove) error {
-	if err := begin(node, "PVRemove", c.Device); err != nil {
-		return err
-	}
 	d := node.disks[c.Device]
 	switch {
 	case d == nil || d.detached || d.uuid == "":
@@ -310,16 +281,8 @@ func pvRemove(node *Node, c lvm.PVRemove) error {
 	return nil
 }
 
-// devicesFileRemove makes lvm.DevicesFileRemove for a node without a devices file.
-func devicesFileRemove(node *Node, c lvm.DevicesFileRemove) error {
-	return begin(node, "DevicesFileRemove", c.Device)
-}
-
 // devicesFileAdd makes lvm.DevicesFileAdd for a node with a devices file.
 func devicesFileAdd(node *Node, c lvm.DevicesFileAdd) error {
-	if err := begin(node, "DevicesFileAdd", c.Device); err != nil {
-		return err
-	}
 	if d := node.disks[c.Device]; d != nil {
 		d.hidden = false
 	}

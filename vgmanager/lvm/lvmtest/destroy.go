@@ -25,11 +25,7 @@ func (f *Fake) ReadDevices(_ context.Context, devices ...string) (*lvm.Report, e
 	return report, nil
 }
 
-// groupDeactivate makes lvm.GroupDeactivate.
 func groupDeactivate(node *Node, c lvm.GroupDeactivate) error {
-	if err := begin(node, "GroupDeactivate", c.Group.UUID); err != nil {
-		return err
-	}
 	g := node.groups[c.Group.Name]
 	if g == nil || g.uuid != c.Group.UUID {
 		return fmt.Errorf("volume group %s: %w", c.Group.UUID, lvm.ErrNotFound)
@@ -45,11 +41,6 @@ func groupDeactivate(node *Node, c lvm.GroupDeactivate) error {
 	return nil
 }
 
-// groupBackup makes lvm.GroupBackup. It writes no file.
-func groupBackup(node *Node, c lvm.GroupBackup) error {
-	return begin(node, "GroupBackup", c.Group.UUID)
-}
-
 // Wipe removes the label of a physical volume, as wipefs does. A volume group without physical volumes is gone.
 func (node *Node) Wipe(path string) {
 	node.mu.Lock()
@@ -61,7 +52,9 @@ func (node *Node) Wipe(path string) {
 			delete(node.groups, d.group)
 		}
 	}
-	d.uuid, d.group, d.signature = "", "", ""
+	d.uuid = ""
+	d.group = ""
+	d.signature = ""
 }
 
 // Tag replaces the tags of a volume group, as another program does.

@@ -179,9 +179,13 @@ func (node *Node) Reboot() {
 
 // Edit changes a logical volume without LVM, for example its usage or health.
 func (node *Node) Edit(vg, lv string, edit func(*lvm.LV)) {
+	node.edit(vg, lv, func(v *volume) { edit(&v.LV) })
+}
+
+func (node *Node) edit(vg, lv string, edit func(*volume)) {
 	node.mu.Lock()
 	defer node.mu.Unlock()
-	edit(&node.groups[vg].lvs[lv].LV)
+	edit(node.groups[vg].lvs[lv])
 }
 
 // SetMetadataArea sets the metadata area of a volume group, which has a size only if it was given at creation.
@@ -241,7 +245,9 @@ func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV
 		}
 		pv := lvm.LabeledPV{Name: path, UUID: d.uuid, Major: d.major, Minor: d.minor}
 		if g := f.groups[d.group]; g != nil {
-			pv.VGName, pv.VGUUID, pv.VGTags = d.group, g.uuid, slices.Clone(g.tags)
+			pv.VGName = d.group
+			pv.VGUUID = g.uuid
+			pv.VGTags = slices.Clone(g.tags)
 		}
 		pvs = append(pvs, pv)
 	}

@@ -38,9 +38,14 @@ func (f *Fake) ReadBackup(_ context.Context, vg string) (*textmeta.Metadata, err
 	if f.groups[vg] == nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, os.ErrNotExist)
 	}
-	m, err := textmeta.Decode([]byte(metadataText(&f.Node, vg)))
+	return decoded(metadataText(&f.Node, vg), lvm.BackupDir+vg)
+}
+
+// decoded returns the metadata in a text, which a file has.
+func decoded(text, file string) (*textmeta.Metadata, error) {
+	m, err := textmeta.Decode([]byte(text))
 	if err == nil {
-		m.File = lvm.BackupDir + vg
+		m.File = file
 	}
 	return m, err
 }
@@ -74,20 +79,12 @@ func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metada
 	if a.group == nil || a.uuid != uuid {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
 	}
-	m, err := textmeta.Decode([]byte(a.text))
-	if err == nil {
-		m.File = archiveFile(vg)
-	}
-	return m, err
+	return decoded(a.text, archiveFile(vg))
 }
 
 func archiveFile(vg string) string { return lvm.ArchiveDir + vg + "_00001-1.vg" }
 
-// groupRestore makes lvm.GroupRestore.
 func groupRestore(node *Node, c lvm.GroupRestore) error {
-	if err := begin(node, "GroupRestore", c.VG); err != nil {
-		return err
-	}
 	a := node.archive[c.VG]
 	switch {
 	case a.group == nil || c.File != archiveFile(c.VG):
@@ -112,11 +109,7 @@ func groupRestore(node *Node, c lvm.GroupRestore) error {
 	return nil
 }
 
-// metadataDump makes lvm.MetadataDump.
 func metadataDump(node *Node, c lvm.MetadataDump) error {
-	if err := begin(node, "MetadataDump", c.Device); err != nil {
-		return err
-	}
 	d := node.disks[c.Device]
 	if d == nil || d.detached || d.group == "" {
 		return fmt.Errorf("device %s: %w", c.Device, lvm.ErrNotFound)
@@ -144,18 +137,16 @@ func (node *Node) Tear(path string) {
 	node.disks[path].torn = true
 }
 
-// labelRestore makes lvm.LabelRestore.
 func labelRestore(node *Node, c lvm.LabelRestore) error {
-	if err := begin(node, "LabelRestore", c.Device); err != nil {
-		return err
-	}
-	d, g := node.disks[c.Device], node.groups[c.VG]
+	d := node.disks[c.Device]
+	g := node.groups[c.VG]
 	if d == nil || g == nil || d.uuid != c.PV || !slices.Contains(g.disks, c.Device) {
 		return fmt.Errorf("physical volume %s on %s: %w", c.PV, c.Device, lvm.ErrNotFound)
 	}
 	if !d.detached && !d.torn {
 		return fmt.Errorf("physical volume %s on %s: %w", c.PV, c.Device, lvm.ErrInUse)
 	}
-	d.detached, d.torn = false, false
+	d.detached = false
+	d.torn = false
 	return nil
 }

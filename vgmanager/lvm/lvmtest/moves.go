@@ -33,8 +33,7 @@ func (node *Node) Progress(vg string, percent float64) {
 	}
 	for _, v := range g.lvs {
 		if v.SyncPercent != nil && *v.SyncPercent < 100 {
-			at := percent
-			v.SyncPercent = &at
+			v.SyncPercent = new(percent)
 		}
 	}
 	g.finish()
@@ -87,9 +86,8 @@ func (g *group) isLocked(v *volume) bool {
 	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return g.isMoving(p) })
 }
 
-// pvMoveStart makes lvm.PVMoveStart.
 func pvMoveStart(node *Node, c lvm.PVMoveStart) error {
-	_, g, err := startMember(node, "PVMoveStart", c.Source)
+	_, g, err := startMember(node, c.Source)
 	if err != nil {
 		return err
 	}
@@ -146,11 +144,7 @@ func (g *group) hasSibling(p *part, path string) bool {
 	return false
 }
 
-// pvMoveResume makes lvm.PVMoveResume.
 func pvMoveResume(node *Node, _ lvm.PVMoveResume) error {
-	if err := begin(node, "PVMoveResume", "of all"); err != nil {
-		return err
-	}
 	for _, g := range node.groups {
 		for _, m := range g.moves {
 			m.polled = true
@@ -160,11 +154,7 @@ func pvMoveResume(node *Node, _ lvm.PVMoveResume) error {
 	return nil
 }
 
-// pvMoveAbort makes lvm.PVMoveAbort.
 func pvMoveAbort(node *Node, c lvm.PVMoveAbort) error {
-	if err := begin(node, "PVMoveAbort", c.Source); err != nil {
-		return err
-	}
 	d := node.disks[c.Source]
 	if d == nil || d.detached || d.uuid == "" {
 		return fmt.Errorf("physical volume %s: %w", c.Source, lvm.ErrNotFound)

@@ -24,7 +24,7 @@ func (f *Fake) CheckRAID(context.Context) error {
 
 // lvRepair makes lvm.LVRepair. Progress copies the data.
 func lvRepair(node *Node, c lvm.LVRepair) error {
-	g, err := startWhole(node, "LVRepair", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,7 @@ func lvRepair(node *Node, c lvm.LVRepair) error {
 		}
 	}
 	if len(lost) > 0 {
-		none := 0.0
-		v.SyncPercent = &none
+		v.SyncPercent = new(0.0)
 		v.stale = false
 	}
 	return nil
@@ -81,7 +80,8 @@ func (g *group) replace(v *volume, number string) error {
 	need := image.size() + meta.size()
 	for _, path := range g.openDisks(nil) {
 		if !v.isOn(path) && g.freeExtents(path) >= need {
-			image.on, meta.on = map[string]int{path: image.size()}, map[string]int{path: meta.size()}
+			image.on = map[string]int{path: image.size()}
+			meta.on = map[string]int{path: meta.size()}
 			return nil
 		}
 	}
@@ -92,32 +92,25 @@ func (v *volume) part(suffix string) *part {
 	return v.parts[slices.IndexFunc(v.parts, func(p *part) bool { return p.suffix == suffix })]
 }
 
-// lvRefresh makes lvm.LVRefresh.
 func lvRefresh(node *Node, c lvm.LVRefresh) error {
-	g, err := start(node, "LVRefresh", c.VG)
+	g, err := start(node, c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[c.Name]
-	switch {
-	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
-	case g.needsMissing(v):
+	v, err := g.volume(c.VG, c.Name)
+	if err == nil && g.needsMissing(v) {
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
-	v.stale = false
-	return nil
+	if err == nil {
+		v.stale = false
+	}
+	return err
 }
 
-// lvRebuild makes lvm.LVRebuild.
 func lvRebuild(node *Node, c lvm.LVRebuild) error {
-	g, err := startComplete(node, "LVRebuild", c.VG)
+	_, v, err := startVolume(node, c.VG, c.Name)
 	if err != nil {
 		return err
-	}
-	v := g.lvs[c.Name]
-	if v == nil {
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
 	}
 	elsewhere := slices.ContainsFunc(c.Devices, func(d string) bool { return !v.isOn(d) })
 	if elsewhere || len(c.Devices) == 0 || len(c.Devices) > bears(v) {

@@ -156,8 +156,7 @@ func reportPart(g *group, v *volume, p *part) lvm.LV {
 
 func reportMove(g *group, m *move) []lvm.LV {
 	lv := g.node.hiddenLV(m.name, "", "p-C-aom---", "mirror", nil)
-	percent := m.percent
-	lv.SyncPercent = &percent
+	lv.SyncPercent = new(m.percent)
 	lv.MoveSource = g.node[m.source].uuid
 	targets := map[string]bool{}
 	for _, s := range m.steps {

@@ -75,7 +75,9 @@ func restore(node *Node, vg string, e earlier) {
 			v.metadata = before.metadata
 		}
 	}
-	g.lvs, g.tags, g.changes = lvs, slices.Clone(e.tags), e.changes+1
+	g.lvs = lvs
+	g.tags = slices.Clone(e.tags)
+	g.changes = e.changes + 1
 }
 
 // countTransaction records that a thin volume was added to its pool or removed from it.
@@ -132,7 +134,8 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Me
 		if err != nil {
 			return nil, nil, err
 		}
-		m.File, m.Text = fmt.Sprintf("%s%s_%05d-1.vg", lvm.ArchiveDir, vg, i), []byte(e.text)
+		m.File = fmt.Sprintf("%s%s_%05d-1.vg", lvm.ArchiveDir, vg, i)
+		m.Text = []byte(e.text)
 		why := fits(m)
 		if why == "" {
 			return m, nil, nil
@@ -144,9 +147,8 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Me
 	return nil, reasons, nil
 }
 
-// metadataRestore makes lvm.MetadataRestore.
 func metadataRestore(node *Node, c lvm.MetadataRestore) error {
-	g, err := startWhole(node, "MetadataRestore", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}

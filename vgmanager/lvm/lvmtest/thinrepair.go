@@ -27,55 +27,41 @@ type metadata struct {
 
 // DamagePool damages the metadata of an inactive pool. A repair cannot save the volumes that are gone.
 func (node *Node) DamagePool(vg, pool string, gone ...string) {
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	node.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
+	node.edit(vg, pool, func(v *volume) { v.metadata = metadata{damaged: true, gone: gone} })
 }
 
 // SalvagePool damages the metadata of an inactive pool as DamagePool, so that thin_repair would save no volume.
 func (node *Node) SalvagePool(vg, pool string, gone ...string) {
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	node.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone, salvaged: true}
+	node.edit(vg, pool, func(v *volume) { v.metadata = metadata{damaged: true, gone: gone, salvaged: true} })
 }
 
 // BlankPool overwrites the first block of the metadata of an inactive pool with zeros.
 func (node *Node) BlankPool(vg, pool string) {
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	node.groups[vg].lvs[pool].metadata.blank = true
+	node.edit(vg, pool, func(v *volume) { v.metadata.blank = true })
 }
 
 // IsBlank returns what thinmeta.IsBlank returns for an active metadata volume.
 func (f *Fake) IsBlank(_ context.Context, device string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := begin(&f.Node, "IsBlank", device); err != nil {
-		return false, err
-	}
-	m, _, err := metadataOn(&f.Node, device)
-	if err != nil {
-		return false, err
-	}
-	return m.blank, nil
+	m, err := inspect(&f.Node, "IsBlank", thinmeta.Pool{Device: device})
+	return err == nil && m.SuperblockLost, err
 }
 
-// metadataOn returns the metadata on an active metadata volume, and the name of the pool.
-func metadataOn(node *Node, device string) (metadata, string, error) {
+// poolOn returns the thin pool whose active metadata volume a device is, and its group.
+func poolOn(node *Node, device string) (*group, *volume, error) {
 	vg, name, _ := strings.Cut(strings.TrimPrefix(device, "/dev/"), "/")
 	name = strings.TrimSuffix(name, "_tmeta")
 	g := node.groups[vg]
 	if g == nil || g.lvs[name] == nil || !g.lvs[name].metadata.open {
-		return metadata{}, "", fmt.Errorf("device %s does not exist", device)
+		return nil, nil, fmt.Errorf("device %s does not exist", device)
 	}
-	return g.lvs[name].metadata, name, nil
+	return g, g.lvs[name], nil
 }
 
 // FlagPool makes the kernel require a check of the metadata of an active pool.
 func (node *Node) FlagPool(vg, pool string) {
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	node.groups[vg].lvs[pool].metadata.flagged = true
+	node.edit(vg, pool, func(v *volume) { v.metadata.flagged = true })
 }
 
 // Inspect returns what thinmeta.Inspect returns for an active metadata volume.
@@ -100,35 +86,27 @@ func inspect(node *Node, call string, pool thinmeta.Pool) (*thinmeta.Metadata, e
 	if err := begin(node, call, pool.Device); err != nil {
 		return nil, err
 	}
-	m, name, err := metadataOn(node, pool.Device)
+	g, p, err := poolOn(node, pool.Device)
 	if err != nil {
 		return nil, err
 	}
-	vg := vgOf(pool.Device)
+	m := p.metadata
 	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged,
-		Salvaged:      m.salvaged,
-		TransactionID: node.groups[vgOf(pool.Device)].lvs[name].kernelTransaction(),
-		Devices:       map[uint64]thinmeta.Device{}}
+		Salvaged: m.salvaged, TransactionID: p.kernelTransaction(), Devices: map[uint64]thinmeta.Device{}}
 	if m.damaged {
 		result.Problem = "bad checksum in metadata block"
 	}
-	if kernel := node.groups[vg].lvs[name].kernel; kernel != nil {
-		for id := range kernel.devices {
+	if p.kernel != nil {
+		for id := range p.kernel.devices {
 			result.Devices[id] = thinmeta.Device{Recorded: 1, Found: 1}
 		}
 	}
-	for _, v := range node.groups[vg].lvs {
+	for _, v := range g.lvs {
 		if slices.Contains(m.gone, v.Name) || slices.Contains(m.missing, v.Name) {
 			delete(result.Devices, deviceID(node, v))
 		}
 	}
 	return result, nil
-}
-
-// vgOf returns the volume group of a device of a volume.
-func vgOf(device string) string {
-	vg, _, _ := strings.Cut(strings.TrimPrefix(device, "/dev/"), "/")
-	return vg
 }
 
 func deviceID(node *Node, v *volume) uint64 {
@@ -139,53 +117,21 @@ func deviceID(node *Node, v *volume) uint64 {
 	return v.deviceID
 }
 
-// startInactive starts a command on an inactive pool.
-func startInactive(node *Node, command, vg, pool string) (*group, *volume, error) {
-	g, err := startWhole(node, command, vg)
-	if err != nil {
-		return nil, nil, err
-	}
-	return inactive(g, vg, pool)
-}
-
-func inactive(g *group, vg, pool string) (*group, *volume, error) {
-	p := g.lvs[pool]
-	if p == nil || p.kind != 't' {
-		return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
-	}
-	for _, v := range g.lvs {
-		if v.on && (v == p || v.PoolName == pool) {
-			return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrInUse)
-		}
-	}
-	return g, p, nil
-}
-
-// thinMetadataActivate makes lvm.ThinMetadataActivate.
 func thinMetadataActivate(node *Node, c lvm.ThinMetadataActivate) error {
-	g, err := start(node, "ThinMetadataActivate", c.VG)
+	g, err := startChecked(node, c.Command())
 	if err != nil {
 		return err
 	}
-	_, p, err := inactive(g, c.VG, c.Pool)
-	if err != nil {
-		return err
-	}
-	if g.needsMissing(p) {
-		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Pool, lvm.ErrMissingPV)
-	}
-	p.metadata.open = true
+	g.lvs[c.Pool].metadata.open = true
 	return nil
 }
 
-// thinMetadataDeactivate makes lvm.ThinMetadataDeactivate.
 func thinMetadataDeactivate(node *Node, c lvm.ThinMetadataDeactivate) error {
-	_, p, err := startVolume(node, "ThinMetadataDeactivate", c.VG, c.Pool)
-	if err != nil {
-		return err
+	_, p, err := startVolume(node, c.VG, c.Pool)
+	if err == nil {
+		p.metadata.open = false
 	}
-	p.metadata.open = false
-	return nil
+	return err
 }
 
 // ThinDeviceIDs implements lvmexec.LVM.
@@ -208,9 +154,8 @@ func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uin
 	return ids, nil
 }
 
-// thinPoolRepair makes lvm.ThinPoolRepair.
 func thinPoolRepair(node *Node, c lvm.ThinPoolRepair) error {
-	return rewriteMetadata(node, "ThinPoolRepair", c.VG, c.Pool)
+	return rewriteMetadata(node, c.Command(), c.Pool)
 }
 
 // thinPoolRestore makes lvm.ThinPoolRestore. The volumes that are gone are those that Salvage did not write.
@@ -218,22 +163,23 @@ func thinPoolRestore(node *Node, c lvm.ThinPoolRestore) error {
 	if _, err := os.Stat(c.File); err != nil {
 		return err
 	}
-	return rewriteMetadata(node, "ThinPoolRestore", c.VG, c.Pool)
+	return rewriteMetadata(node, c.Command(), c.Pool)
 }
 
 // rewriteMetadata writes the metadata of an inactive pool without the volumes that are gone, and keeps the previous.
-func rewriteMetadata(node *Node, command, vg, pool string) error {
-	g, p, err := startInactive(node, command, vg, pool)
+func rewriteMetadata(node *Node, c lvm.Command, pool string) error {
+	g, err := startChecked(node, c)
 	if err != nil {
 		return err
 	}
+	p := g.lvs[pool]
 	n := 0
 	for g.lvs[fmt.Sprintf("%s_meta%d", pool, n)] != nil {
 		n++
 	}
 	kept := &volume{kind: '-', LV: lvm.LV{Name: fmt.Sprintf("%s_meta%d", pool, n), Size: p.MetadataSize,
 		SegType: "linear"}}
-	if err := add(node, g, vg, kept); err != nil {
+	if err := add(node, g, c.VG, kept); err != nil {
 		return err
 	}
 	kept.on = false
@@ -241,9 +187,8 @@ func rewriteMetadata(node *Node, command, vg, pool string) error {
 	return nil
 }
 
-// thinPoolActivate makes lvm.ThinPoolActivate.
 func thinPoolActivate(node *Node, c lvm.ThinPoolActivate) error {
-	g, err := startComplete(node, "ThinPoolActivate", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -294,36 +239,19 @@ func (g *group) activate(v *volume) error {
 	return nil
 }
 
-// lvRemoveLost makes lvm.LVRemoveLost.
 func lvRemoveLost(node *Node, c lvm.LVRemoveLost) error {
-	g, err := startWhole(node, "LVRemoveLost", c.VG)
+	g, err := startChecked(node, c.Remove(nil))
 	if err != nil {
 		return err
 	}
-	if p := g.lvs[c.Pool]; p == nil || !p.on {
-		return fmt.Errorf("thin pool %s/%s is not active: %w", c.VG, c.Pool, lvm.ErrInUse)
-	}
-	for _, uuid := range c.UUIDs {
-		v := g.byUUID(uuid)
-		switch {
-		case v == nil || v.PoolName != c.Pool:
-			return fmt.Errorf("volume %s: %w", uuid, lvm.ErrNotFound)
-		case v.on:
-			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInUse)
+	names := g.named(c.UUIDs)
+	for _, name := range names {
+		if !slices.Contains(g.lvs[c.Pool].metadata.missing, name) {
+			g.lvs[name].on = true
+			return fmt.Errorf("volume %s can be activated: %w", name, lvm.ErrInUse)
 		}
 	}
-	for _, uuid := range c.UUIDs {
-		if v := g.byUUID(uuid); !slices.Contains(g.lvs[c.Pool].metadata.missing, v.Name) {
-			v.on = true
-			return fmt.Errorf("volume %s can be activated: %w", v.Name, lvm.ErrInUse)
-		}
-	}
-	for _, uuid := range c.UUIDs {
-		if err := remove(node, g, c.VG, g.byUUID(uuid).Name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return removeAll(node, g, c.VG, names)
 }
 
 // inPool returns the names of the volumes of a pool.
@@ -337,18 +265,20 @@ func (g *group) inPool(pool string) []string {
 	return names
 }
 
-func (g *group) byUUID(uuid string) *volume {
+// named returns the names of the volumes with these UUIDs.
+func (g *group) named(uuids []string) []string {
+	var names []string
 	for _, v := range g.lvs {
-		if v.UUID == uuid {
-			return v
+		if slices.Contains(uuids, v.UUID) {
+			names = append(names, v.Name)
 		}
 	}
-	return nil
+	slices.Sort(names)
+	return names
 }
 
-// lvRemoveInactive makes lvm.LVRemoveInactive.
 func lvRemoveInactive(node *Node, c lvm.LVRemoveInactive) error {
-	g, err := startWhole(node, "LVRemoveInactive", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -357,10 +287,5 @@ func lvRemoveInactive(node *Node, c lvm.LVRemoveInactive) error {
 			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotEmpty)
 		}
 	}
-	for _, name := range c.Names {
-		if err := remove(node, g, c.VG, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return removeAll(node, g, c.VG, c.Names)
 }

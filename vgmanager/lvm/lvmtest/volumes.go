@@ -29,9 +29,8 @@ func add(node *Node, g *group, vg string, v *volume) error {
 	return nil
 }
 
-// lvCreateThick makes lvm.LVCreateThick.
 func lvCreateThick(node *Node, c lvm.LVCreateThick) error {
-	g, err := startComplete(node, "LVCreateThick", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -64,14 +63,15 @@ func thick(node *Node, g *group, o lvm.LVCreateThick) (*volume, error) {
 		return nil, lvm.ErrNoTarget
 	}
 	image := (n + layout.Data - 1) / layout.Data
-	whole := 100.0
-	v.kind, v.SyncPercent, v.Size = 'r', &whole, lvm.Bytes(image*layout.Data)*ExtentSize
+	v.kind = 'r'
+	v.SyncPercent = new(100.0)
+	v.Size = lvm.Bytes(image*layout.Data) * ExtentSize
 	return v, g.takeImages(v, layout, image, o.Devices)
 }
 
 // lvCreateThinPool makes lvm.LVCreateThinPool. The default size of the metadata is one extent.
 func lvCreateThinPool(node *Node, c lvm.LVCreateThinPool) error {
-	g, err := startComplete(node, "LVCreateThinPool", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,9 @@ func (g *group) newPool(o lvm.LVCreateThinPool) (*volume, error) {
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
 	}
-	none, some := 0.0, 10.0
 	v := &volume{kind: 't', LV: lvm.LV{
 		Name: o.Name, Size: lvm.Bytes(size) * ExtentSize, MetadataSize: lvm.Bytes(metadata) * ExtentSize,
-		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some,
+		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: new(0.0), MetadataPercent: new(10.0),
 		SegType: "thin-pool", Discards: cmp.Or(o.Discards, lvm.DiscardsPassDown),
 	}}
 	for _, p := range []struct {
@@ -125,16 +124,11 @@ func (g *group) newPool(o lvm.LVCreateThinPool) (*volume, error) {
 
 // growSpare extends the spare to the size of the largest metadata.
 func (g *group) growSpare(metadata int) error {
-	has := 0
-	for _, n := range g.spare.on {
-		has += n
-	}
-	return g.take(&g.spare, max(0, metadata-has), g.openDisks(nil))
+	return g.take(&g.spare, max(0, metadata-g.spare.size()), g.openDisks(nil))
 }
 
-// lvCreateThin makes lvm.LVCreateThin.
 func lvCreateThin(node *Node, c lvm.LVCreateThin) error {
-	g, err := startComplete(node, "LVCreateThin", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -145,17 +139,14 @@ func lvCreateThin(node *Node, c lvm.LVCreateThin) error {
 }
 
 func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
-	none := 0.0
-	return &volume{kind: 'V', LV: lvm.LV{
-		Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize), Tags: slices.Clone(tags), DataPercent: &none,
-		SegType: "thin",
-	}}
+	return &volume{kind: 'V', LV: lvm.LV{Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize),
+		Tags: slices.Clone(tags), DataPercent: new(0.0), SegType: "thin"}}
 }
 
 func checkPool(g *group, vg, pool string) error {
-	p := g.lvs[pool]
-	if p == nil || p.kind != 't' {
-		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
+	p, err := g.pool(vg, pool)
+	if err != nil {
+		return err
 	}
 	if p.DataPercent != nil && *p.DataPercent >= 100 {
 		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNoSpace)
@@ -163,9 +154,8 @@ func checkPool(g *group, vg, pool string) error {
 	return nil
 }
 
-// lvCreateSnapshot makes lvm.LVCreateSnapshot.
 func lvCreateSnapshot(node *Node, c lvm.LVCreateSnapshot) error {
-	g, err := startComplete(node, "LVCreateSnapshot", c.VG)
+	g, err := startComplete(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -180,13 +170,13 @@ func lvCreateSnapshot(node *Node, c lvm.LVCreateSnapshot) error {
 	v.Origin = c.Source
 	v.ro = c.ReadOnly
 	err = add(node, g, c.VG, v)
-	v.on, v.skip = !c.Inactive, c.Inactive
+	v.on = !c.Inactive
+	v.skip = c.Inactive
 	return err
 }
 
-// lvExtend makes lvm.LVExtend.
 func lvExtend(node *Node, c lvm.LVExtend) error {
-	g, v, err := startVolume(node, "LVExtend", c.VG, c.Name)
+	g, v, err := startVolume(node, c.VG, c.Name)
 	if err != nil {
 		return err
 	}
@@ -254,9 +244,8 @@ func (p *part) size() int {
 	return n
 }
 
-// thinPoolMetadataExtend makes lvm.ThinPoolMetadataExtend.
 func thinPoolMetadataExtend(node *Node, c lvm.ThinPoolMetadataExtend) error {
-	g, v, err := startVolume(node, "ThinPoolMetadataExtend", c.VG, c.Pool)
+	g, v, err := startVolume(node, c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
@@ -275,9 +264,8 @@ func thinPoolMetadataExtend(node *Node, c lvm.ThinPoolMetadataExtend) error {
 	return g.growSpare(metadata.size())
 }
 
-// thinPoolSetDiscards makes lvm.ThinPoolSetDiscards.
 func thinPoolSetDiscards(node *Node, c lvm.ThinPoolSetDiscards) error {
-	_, v, err := startVolume(node, "ThinPoolSetDiscards", c.VG, c.Pool)
+	_, v, err := startVolume(node, c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
@@ -291,21 +279,32 @@ func thinPoolSetDiscards(node *Node, c lvm.ThinPoolSetDiscards) error {
 	return nil
 }
 
-func startVolume(node *Node, command, vg, name string) (*group, *volume, error) {
-	g, err := startComplete(node, command, vg)
+func startVolume(node *Node, vg, name string) (*group, *volume, error) {
+	g, err := startComplete(node, vg)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := g.lvs[name]
-	if v == nil {
-		return nil, nil, fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	v, err := g.volume(vg, name)
+	return g, v, err
+}
+
+func (g *group) volume(vg, name string) (*volume, error) {
+	if v := g.lvs[name]; v != nil {
+		return v, nil
 	}
-	return g, v, nil
+	return nil, fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+}
+
+func (g *group) pool(vg, name string) (*volume, error) {
+	if p := g.lvs[name]; p != nil && p.kind == 't' {
+		return p, nil
+	}
+	return nil, fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotFound)
 }
 
 // lvRemove makes lvm.LVRemove. Like LVM, it continues with the other volumes after an error.
 func lvRemove(node *Node, c lvm.LVRemove) error {
-	g, err := startWhole(node, "LVRemove", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}
@@ -316,29 +315,17 @@ func lvRemove(node *Node, c lvm.LVRemove) error {
 	return errors.Join(failures...)
 }
 
-// lvRemoveByUUID makes lvm.LVRemoveByUUID.
 func lvRemoveByUUID(node *Node, c lvm.LVRemoveByUUID) error {
-	if node.groups[c.VG] == nil {
-		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrNotFound)
-	}
-	g, err := startWhole(node, "LVRemoveByUUID", c.VG)
+	g, err := startChecked(node, c.Remove(nil))
 	if err != nil {
 		return err
 	}
-	for _, uuid := range c.UUIDs {
-		v := g.byUUID(uuid)
-		isSnapshot := func(o *volume) bool { return v != nil && o.Origin == v.Name && o.kind != 'V' }
-		switch {
-		case v == nil:
-			return fmt.Errorf("volume %s: %w", uuid, lvm.ErrNotFound)
-		case v.open:
-			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInUse)
-		case v.kind == 't', slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), isSnapshot):
-			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInvalid)
-		}
-	}
-	for _, uuid := range c.UUIDs {
-		if err := remove(node, g, c.VG, g.byUUID(uuid).Name); err != nil {
+	return removeAll(node, g, c.VG, g.named(c.UUIDs))
+}
+
+func removeAll(node *Node, g *group, vg string, names []string) error {
+	for _, name := range names {
+		if err := remove(node, g, vg, name); err != nil {
 			return err
 		}
 	}
@@ -370,14 +357,11 @@ func (f *Fake) SetHealthy(string, bool) {}
 
 // Open sets whether a volume is in use.
 func (node *Node) Open(vg, name string, open bool) {
-	node.mu.Lock()
-	defer node.mu.Unlock()
-	node.groups[vg].lvs[name].open = open
+	node.edit(vg, name, func(v *volume) { v.open = open })
 }
 
-// thinPoolRemove makes lvm.ThinPoolRemove.
 func thinPoolRemove(node *Node, c lvm.ThinPoolRemove) error {
-	g, pool, err := startVolume(node, "ThinPoolRemove", c.VG, c.Name)
+	g, pool, err := startVolume(node, c.VG, c.Name)
 	if err != nil {
 		return err
 	}
@@ -401,24 +385,10 @@ func (g *group) removeSpare() {
 	g.spare = part{}
 }
 
-// lvRemoveUnreadable makes lvm.LVRemoveUnreadable.
 func lvRemoveUnreadable(node *Node, c lvm.LVRemoveUnreadable) error {
-	g, err := startWhole(node, "LVRemoveUnreadable", c.VG)
+	g, err := startChecked(node, c.Command())
 	if err != nil {
 		return err
-	}
-	for _, name := range c.Names {
-		v := g.lvs[name]
-		inPool := func(other *volume) bool { return other.PoolName == name }
-		switch {
-		case v == nil:
-			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotFound)
-		case !g.needsMissing(v):
-			return fmt.Errorf("logical volume %s/%s can be read: %w", c.VG, name, lvm.ErrInvalid)
-		case v.open, v.kind == 't' && (v.on ||
-			slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(o *volume) bool { return inPool(o) && o.on })):
-			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrInUse)
-		}
 	}
 	for _, name := range c.Names {
 		maps.DeleteFunc(g.lvs, func(n string, v *volume) bool { return n == name || v.PoolName == name })
@@ -427,18 +397,17 @@ func lvRemoveUnreadable(node *Node, c lvm.LVRemoveUnreadable) error {
 	return nil
 }
 
-// lvDeactivate makes lvm.LVDeactivate.
 func lvDeactivate(node *Node, c lvm.LVDeactivate) error {
-	g, err := start(node, "LVDeactivate", c.VG)
+	g, err := start(node, c.VG)
 	if err != nil {
 		return err
 	}
 	for _, name := range c.Names {
-		v := g.lvs[name]
-		switch {
-		case v == nil:
-			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotFound)
-		case v.open:
+		v, err := g.volume(c.VG, name)
+		if err != nil {
+			return err
+		}
+		if v.open {
 			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrInUse)
 		}
 		v.on = false
@@ -446,64 +415,52 @@ func lvDeactivate(node *Node, c lvm.LVDeactivate) error {
 	return nil
 }
 
-// lvActivate makes lvm.LVActivate.
 func lvActivate(node *Node, c lvm.LVActivate) error {
-	g, v, err := startVolume(node, "LVActivate", c.VG, c.Name)
+	g, v, err := startVolume(node, c.VG, c.Name)
 	if err != nil {
 		return err
 	}
 	return g.activate(v)
 }
 
-// lvAllowActivation makes lvm.LVAllowActivation.
 func lvAllowActivation(node *Node, c lvm.LVAllowActivation) error {
-	_, v, err := startVolume(node, "LVAllowActivation", c.VG, c.Name)
+	_, v, err := startVolume(node, c.VG, c.Name)
 	if err == nil {
 		v.skip = false
 	}
 	return err
 }
 
-// lvChangeTags makes lvm.LVChangeTags.
 func lvChangeTags(node *Node, c lvm.LVChangeTags) error {
-	if len(c.Add)+len(c.Remove) == 0 {
-		return nil
-	}
-	g, err := startWhole(node, "LVChangeTags", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[c.Name]
-	if v == nil {
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
+	v, err := g.volume(c.VG, c.Name)
+	if err == nil {
+		save(node, g, c.VG)
+		v.Tags = retag(v.Tags, c.Add, c.Remove)
 	}
-	for _, tag := range c.Add {
-		if strings.ContainsAny(tag, " ,@") {
-			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
-		}
-	}
-	save(node, g, c.VG)
-	v.Tags = retag(v.Tags, c.Add, c.Remove)
-	return nil
+	return err
 }
 
 // ThinPoolResume implements lvmexec.LVM. No pool is suspended.
 func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := start(&f.Node, "ThinPoolResume", vg)
+	if err := begin(&f.Node, "ThinPoolResume", vg); err != nil {
+		return false, err
+	}
+	g, err := start(&f.Node, vg)
 	if err != nil {
 		return false, err
 	}
-	if v := g.lvs[name]; v == nil || v.kind != 't' {
-		return false, fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotFound)
-	}
-	return false, nil
+	_, err = g.pool(vg, name)
+	return false, err
 }
 
-// lvRename makes lvm.LVRename.
 func lvRename(node *Node, c lvm.LVRename) error {
-	g, err := startWhole(node, "LVRename", c.VG)
+	g, err := startWhole(node, c.VG)
 	if err != nil {
 		return err
 	}

@@ -289,7 +289,8 @@ func contractPlacement(t *testing.T, b Bench) {
 	if lv.Size != 24<<20 || lv.Stripes != 2 || lv.SegType != "striped" || !slices.Equal(lv.PVs, both) {
 		t.Errorf("got %+v, want two stripes of 12 MiB", lv)
 	}
-	extend.Size, extend.Devices = 32<<20, []string{first.Name}
+	extend.Size = 32 << 20
+	extend.Devices = []string{first.Name}
 	want(t, l.Apply(ctx, extend), lvm.ErrNoSpace)
 	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"two"}}))
 }
