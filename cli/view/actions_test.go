@@ -8,27 +8,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/output"
 )
 
-// TestActionOfAMissingDevice has the ends of the messages of vgmanager/group/volumegroup/plan/health.go.
-func TestActionOfAMissingDevice(t *testing.T) {
-	const forget = "create an LVMRecovery {nodeName: n, deviceClassName: vg1, action: RemoveLostDevices}, which lists"
-	for message, want := range map[string]string{
-		"": "run `kubectl lvms forget`",
-		"attach the disk again; if the disk is lost, so is data of volumes: " + forget: "run `kubectl lvms forget`",
-		"create an LVMRecovery {nodeName: n, deviceClassName: vg1, action: RestoreLabels}, which changes nothing; if " +
-			"the data was overwritten, too, " + forget: "Do not restart the node. Run `kubectl lvms restore-labels`",
-		"create an LVMRecovery {nodeName: n, deviceClassName: vg1, action: RestoreMetadata}, which changes nothing; " +
-			"if its data is not needed, " + forget: "Run `kubectl lvms restore-metadata`",
-		"LVM does not list it: run on the node: lvmdevices --adddev /dev/sdb": "lvmdevices --adddev",
-		"no volume is affected: add to the deviceRequests of the device class: {node: n, device: u, action: " +
-			"Remove}": "run `kubectl lvms remove`",
-	} {
-		got := actionOf("DeviceMissing", message)
-		if !strings.Contains(got, want) || want != "run `kubectl lvms forget`" && strings.Contains(got, "forget") {
-			t.Errorf("%s: got %q", message, got)
-		}
-	}
-}
-
 // TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/owner.go.
 func TestActionOfAVolumeGroupThatIsNotOurs(t *testing.T) {
 	const adopt = "kubectl lvms adopt --node n --class vg1 --volume-group u-1"

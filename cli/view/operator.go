@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // operatorDeployments are the Deployments of the operator and of its standby replicas, which one operator needs.
@@ -72,10 +73,10 @@ func operatorProblems(operators []operatorState) []output.Problem {
 		switch {
 		case o.available > 0:
 		case o.installed:
-			problems = append(problems, newProblem(reasonOperatorDown,
+			problems = append(problems, newProblem(verdict.OperatorDown,
 				"The operator has no Pod that is ready"+operatorConsequence, object))
 		default:
-			problems = append(problems, newProblem(reasonOperatorDown,
+			problems = append(problems, newProblem(verdict.OperatorDown,
 				"The Deployment of the operator does not exist"+operatorConsequence, object))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/recovery"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // observed are the objects of which `status` tells.
@@ -78,8 +79,8 @@ func suspendedIn(o observed) (volumes, devices int) {
 // clusterProblems returns the problems of the LVMClusters that the node statuses do not report.
 func clusterProblems(o observed, onNodes []output.Problem) []output.Problem {
 	if len(o.clusters) == 0 && !isUnreadable(o, session.ClustersResource) {
-		return []output.Problem{{Reason: reasonNoCluster, Message: "There is no LVMCluster.",
-			Action: actionOf(reasonNoCluster, "")}}
+		return []output.Problem{{Reason: verdict.NoCluster, Message: "There is no LVMCluster.",
+			Action: verdict.Action(verdict.NoCluster, "")}}
 	}
 	var problems []output.Problem
 	for i := range o.clusters {
@@ -96,7 +97,7 @@ func problemsOfCluster(cluster *v1alpha1.LVMCluster, onNodes []output.Problem) [
 	object := "LVMCluster " + cluster.Namespace + "/" + cluster.Name
 	var problems []output.Problem
 	if cluster.Status.ObservedGeneration != cluster.Generation {
-		problems = append(problems, newProblem(reasonSpecNotObserved,
+		problems = append(problems, newProblem(verdict.SpecNotObserved,
 			"The operator has not processed the last change of the spec.", output.Problem{Object: object}))
 	}
 	groups := groupProblems(cluster, onNodes)
@@ -275,11 +276,16 @@ func physicalVolumeProblems(at output.Problem, group *v1alpha1.VGStatus, lostRep
 	return problems
 }
 
+// orphanReason is the begin of the reasons of orphans, which ends with their kind.
+const orphanReason = "Orphan"
+
 func orphanProblems(at output.Problem, group *v1alpha1.VGStatus) []output.Problem {
 	var problems []output.Problem
 	for _, orphan := range group.Orphans {
-		at.Claim, at.Object = orphan.Claim, orphan.Name
-		at.Reason, at.Message = reasonOrphan+string(orphan.Kind), orphanMessage(orphan)
+		at.Claim = orphan.Claim
+		at.Object = orphan.Name
+		at.Reason = orphanReason + string(orphan.Kind)
+		at.Message = orphanMessage(orphan)
 		at.Action = cmp.Or(orphanActions[orphan.Kind], at.Message)
 		if orphan.RemovalTime != nil {
 			at.Action = "Nothing: it is removed at " + orphan.RemovalTime.UTC().Format(time.RFC3339) +
@@ -288,7 +294,7 @@ func orphanProblems(at output.Problem, group *v1alpha1.VGStatus) []output.Proble
 		problems = append(problems, at)
 	}
 	if more := int(group.OrphanCount) - len(group.Orphans); more > 0 {
-		problems = append(problems, output.Problem{Reason: reasonOrphan, Node: at.Node, DeviceClass: at.DeviceClass,
+		problems = append(problems, output.Problem{Reason: orphanReason, Node: at.Node, DeviceClass: at.DeviceClass,
 			Message: fmt.Sprintf("There are %d more orphans, which the node status does not list.", more),
 			Action:  "Remove the orphans that are listed; the others are then listed."})
 	}
@@ -343,7 +349,7 @@ func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []output.Problem {
 			at = newProblem(string(r.Status.Phase), r.Status.Message, at)
 			at.Action = approval(r)
 		case "":
-			at = newProblem(reasonNotPlanned, "The node agent has not made a plan yet.", at)
+			at = newProblem(verdict.NotPlanned, "The node agent has not made a plan yet.", at)
 		default:
 			at = newProblem(string(r.Status.Phase), r.Status.Message, at)
 			if created != nil && created.Reason == v1alpha1.ReasonObjectsBlocked {
@@ -378,11 +384,11 @@ func volumeProblems(volumes []topolvmv1.LogicalVolume) []output.Problem {
 		at := output.Problem{Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
 			Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
 		if lv.Status.Code != codes.OK && !isCopying(lv) {
-			problems = append(problems, newProblem(reasonVolumeFailed,
+			problems = append(problems, newProblem(verdict.VolumeFailed,
 				cmp.Or(lv.Status.Message, lv.Status.Code.String()), at))
 		}
 		if condition := lv.Annotations[v1alpha1.ConditionAnnotation]; condition != "" {
-			problems = append(problems, newProblem(reasonVolumeAbnormal, condition, at))
+			problems = append(problems, newProblem(verdict.VolumeAbnormal, condition, at))
 		}
 	}
 	return problems
@@ -390,6 +396,8 @@ func volumeProblems(volumes []topolvmv1.LogicalVolume) []output.Problem {
 
 // newProblem returns the problem at a place, with what to do.
 func newProblem(reason, message string, at output.Problem) output.Problem {
-	at.Reason, at.Message, at.Action = reason, output.OneLine(message), actionOf(reason, message)
+	at.Reason = reason
+	at.Message = output.OneLine(message)
+	at.Action = verdict.Action(reason, message)
 	return at
 }

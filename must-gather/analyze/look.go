@@ -8,7 +8,6 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -102,14 +101,6 @@ func some(names []string, limit int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-}
-
-func condition(conditions []metav1.Condition, kind string) *metav1.Condition {
-	at := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind })
-	if at < 0 {
-		return nil
-	}
-	return &conditions[at]
 }
 
 // at formats a time in UTC.

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // nodesNotReady finds nodes with storage that are not ready. Problems of everything that runs there follow from it.
@@ -46,22 +48,6 @@ func nodesNotReady(f *Facts) []Finding {
 	return found
 }
 
-// endangering are the reasons of conditions for lost or unavailable data.
-var endangering = sets.New(v1alpha1.ReasonDeviceMissing, v1alpha1.ReasonDeviceFailing, v1alpha1.ReasonDeviceShrunk,
-	v1alpha1.ReasonDuplicatePV, v1alpha1.ReasonDuplicateVolumeGroup, v1alpha1.ReasonVolumesBroken,
-	v1alpha1.ReasonMetadataReplaced,
-	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly,
-	v1alpha1.ReasonThinPoolNeedsCheck,
-	v1alpha1.ReasonThinPoolOutOfData, v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonRAIDFailed)
-
-var runbooks = map[string]string{
-	v1alpha1.ReasonDeviceMissing: "LVMSDeviceMissing", v1alpha1.ReasonDeviceFailing: "LVMSDeviceFailing",
-	v1alpha1.ReasonThinPoolOutOfData:     "LVMSThinPoolDataFull",
-	v1alpha1.ReasonThinPoolOutOfMetadata: "LVMSThinPoolMetadataFull",
-	v1alpha1.ReasonMetadataAreaFull:      "LVMSVolumeGroupMetadataFull",
-	v1alpha1.ReasonRAIDFailed:            "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
-}
-
 // volumeGroups finds unhealthy volume groups in the node statuses.
 func volumeGroups(f *Facts) []Finding {
 	var found []Finding
@@ -81,9 +67,10 @@ func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
 		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRAIDSyncing {
 			continue
 		}
+		meaning := verdict.Of(c.Reason)
 		finding := Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", where, c.Reason, c.Message),
-			Runbook: runbooks[c.Reason]}
-		if endangering.Has(c.Reason) && c.Status == metav1.ConditionFalse {
+			Runbook: meaning.Runbook}
+		if meaning.Endangers && c.Status == metav1.ConditionFalse {
 			finding.Severity = Critical
 		}
 		found = append(found, finding)
@@ -216,7 +203,7 @@ func notObserved(f *Facts) []Finding {
 	for i := range f.NodeStatuses {
 		name := f.NodeStatuses[i].Name
 		status := f.NodeStatuses[i].Status
-		c := condition(status.Conditions, v1alpha1.ConditionDevicesObserved)
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDevicesObserved)
 		why := ""
 		switch {
 		case c != nil && c.Status == metav1.ConditionFalse:

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -214,7 +215,8 @@ func deletionsStuck(f *Facts) []Finding {
 	}
 	for i := range f.Clusters {
 		why := ""
-		if c := condition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable); c != nil {
+		c := meta.FindStatusCondition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
+		if c != nil {
 			why = ": " + c.Message
 		}
 		look("LVMCluster", &f.Clusters[i].ObjectMeta, why)
@@ -238,7 +240,7 @@ func clusterConditions(f *Facts) []Finding {
 	}
 	var found []Finding
 	for i := range f.Clusters {
-		c := condition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
+		c := meta.FindStatusCondition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
 		switch {
 		case c == nil:
 			found = append(found, Finding{Severity: Warning,

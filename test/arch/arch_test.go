@@ -58,6 +58,7 @@ var rules = []rule{
 	// It is pure, so that a test can visit every order of events.
 	{folder: "internal/volume/groupprotocol", never: append([]string{module}, kubernetes...),
 		standard: []string{"time"}},
+	{folder: "internal/verdict", ours: []string{"api"}, never: append(clients, product...)},
 	{folder: "internal/csi", ours: []string{"api", "internal/cluster", "internal/kube", "internal/tls",
 		"internal/volume"}, never: product},
 	{folder: "internal/topolvm", ours: []string{"api", "internal/kube", "internal/tls"}, never: product},
@@ -154,7 +155,8 @@ var rules = []rule{
 	{folder: "cli/move", ours: append(command, "internal/volume/room"), never: programs},
 	{folder: "cli/recovery", ours: command, never: programs},
 	{folder: "cli/setup", ours: command, never: programs},
-	{folder: "cli/view", ours: append(command, "cli/recovery", "must-gather/analyze"), never: programs},
+	{folder: "cli/view", ours: append(command, "cli/recovery", "internal/verdict",
+		"must-gather/analyze"), never: programs},
 	{folder: "cli", never: programs},
 	{folder: "cmd/kubectl-lvms", ours: []string{"cli"}, never: programs},
 	{folder: "config/pod-webhook", never: append([]string{module}, kubernetes...)},
@@ -166,7 +168,7 @@ var rules = []rule{
 		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/outside/collect reads nodes.
 	{folder: "must-gather", ours: []string{"api", "docs", "internal/cluster/gatherindex", "internal/cluster/hostpaths",
-		"internal/version", "monitoring/runbooks", "vgmanager/outside/collect"}, never: []string{module + "controllers",
+		"internal/verdict", "internal/version", "monitoring/runbooks", "vgmanager/outside/collect"}, never: []string{module + "controllers",
 		module + "internal/csi",
 		module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},

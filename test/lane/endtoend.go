@@ -125,7 +125,7 @@ var parts = []part{
 	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender",
 		"internal/admission/podwebhook"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
-		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/gatherindex",
+		paths: []string{"must-gather", "internal/verdict", "vgmanager/outside/collect", "internal/cluster/gatherindex",
 			"internal/kube/paging"}},
 	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 17,
 		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/groupsnapshot",
@@ -186,7 +186,7 @@ var parts = []part{
 		paths:   []string{"config/openshift", "internal/tls/tlsprofile", "go.mod"},
 	},
 	{name: "plugin", folder: "plugin", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/machine/fsck", "internal/kube/text",
+		paths: []string{"cli", "cmd/kubectl-lvms", "internal/verdict", "vgmanager/machine/fsck", "internal/kube/text",
 			"internal/kube/event"}},
 	{
 		name:    "previous",
