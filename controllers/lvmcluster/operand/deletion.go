@@ -28,10 +28,10 @@ type Step interface {
 func DeletionSteps(options Options) []Step {
 	steps := []Step{unusedGate{}, topolvmStorageClass{}}
 	if options.Platform.Snapshots {
-		steps = append(steps, topolvmVolumeSnapshotClass{})
+		steps = append(steps, volumeSnapshotClasses)
 	}
 	if options.Platform.GroupSnapshots {
-		steps = append(steps, volumeGroupSnapshotClass{})
+		steps = append(steps, volumeGroupSnapshotClasses)
 	}
 	steps = append(steps, unusedGate{}, admissionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
 		csiNode{}, nodeCleanup{}, csiDriver{})

@@ -69,10 +69,10 @@ func Managers(options Options) []Manager {
 	}
 	managers = append(managers, csiDriver{}, topolvmStorageClass{})
 	if options.Platform.Snapshots {
-		managers = append(managers, topolvmVolumeSnapshotClass{})
+		managers = append(managers, volumeSnapshotClasses)
 	}
 	if options.Platform.GroupSnapshots {
-		managers = append(managers, volumeGroupSnapshotClass{})
+		managers = append(managers, volumeGroupSnapshotClasses)
 	}
 	managers = append(managers, admissionPolicies{}, lvmVG{}, newNodeStatusManager(), vgManager{&fence{}}, csiNode{})
 	if options.Platform.Kind == platform.OpenShift {

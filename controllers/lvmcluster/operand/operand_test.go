@@ -38,7 +38,7 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 		"storageclass-default": newStorageClass(cluster, fixture.Thin("vg1"), true),
 		"storageclass":         newStorageClass(cluster, fixture.Thick("vg2"), false),
 		"storageclass-options": newStorageClass(cluster, fixture.Retained("vg3"), false),
-		"volumesnapshotclass":  newVolumeSnapshotClass(cluster, fixture.Thin("vg1")),
+		"volumesnapshotclass":  volumeSnapshotClasses.of(cluster, fixture.Thin("vg1")),
 		"lvmvolumegroup":       group,
 		"nodestatus":           ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
 		"scc":                  newSCC(cluster),
