@@ -21,30 +21,13 @@ func TestCopies(t *testing.T) { suite.Run(t, "Copies") }
 
 const namespace = "default"
 
-const classes = `
-apiVersion: lvm.topolvm.io/v1alpha1
-kind: LVMCluster
-metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
-spec:
-  storage:
-    deviceClasses:
-    - name: vg1
-      default: true
-      fstype: ext4
-      deviceSelector: {paths: [/dev/ubdb]}
-      thinPoolConfig: {name: thin-pool-1, sizePercent: 90, overprovisionRatio: 10}
-    - name: thick
-      fstype: ext4
-      deviceSelector: {paths: [/dev/ubdc]}
-`
-
 var _ = Describe("Copies", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-copies", Nodes: 2, Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 2 * lab.GiB}, {Size: 700 * lab.MiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		cluster.Configure(ctx, classes)
+		cluster.Configure(ctx, suite.ThinAndThick)
 	}, NodeTimeout(20*time.Minute))
 
 	It("restores a snapshot on another node, and in another device class", restores, NodeTimeout(20*time.Minute))

@@ -27,23 +27,6 @@ const (
 	class     = "lvms-vg1"
 )
 
-const storage = `
-apiVersion: lvm.topolvm.io/v1alpha1
-kind: LVMCluster
-metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
-spec:
-  storage:
-    deviceClasses:
-    - name: vg1
-      default: true
-      fstype: ext4
-      deviceSelector: {paths: [/dev/ubdb]}
-      thinPoolConfig: {name: thin-pool-1, sizePercent: 90, overprovisionRatio: 10}
-    - name: thick
-      fstype: ext4
-      deviceSelector: {paths: [/dev/ubdc]}
-`
-
 var _ = Describe("Moves", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
@@ -53,7 +36,7 @@ var _ = Describe("Moves", Ordered, func() {
 		cluster.OnNode(ctx, "node2", "dd", "if=/dev/urandom", "of=/dev/ubdc", "bs=4M", "seek=4", "count=110",
 			"oflag=direct")
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		cluster.Configure(ctx, storage)
+		cluster.Configure(ctx, suite.ThinAndThick)
 	}, NodeTimeout(20*time.Minute))
 
 	It("moves a volume while a Pod writes, and keeps the old one for a time", moves, NodeTimeout(20*time.Minute))

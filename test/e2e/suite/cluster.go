@@ -15,6 +15,24 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
+// ThinAndThick has the device classes vg1 of thin volumes, which is the default, and thick, each with one disk.
+const ThinAndThick = `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: LVMCluster
+metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
+spec:
+  storage:
+    deviceClasses:
+    - name: vg1
+      default: true
+      fstype: ext4
+      deviceSelector: {paths: [/dev/ubdb]}
+      thinPoolConfig: {name: thin-pool-1, sizePercent: 90, overprovisionRatio: 10}
+    - name: thick
+      fstype: ext4
+      deviceSelector: {paths: [/dev/ubdc]}
+`
+
 // Cluster is a cluster of the lab. If one of its methods fails, the spec fails. In a function that Eventually or
 // Consistently polls, the function is called again instead: see polling.
 type Cluster struct{ *story.Cluster }
