@@ -129,7 +129,9 @@ func TestAUserWithoutPermissions(t *testing.T) {
 		}
 	}
 	config := rest.CopyConfig(server.Config)
-	config.CertData, config.KeyData, config.BearerToken = nil, nil, "not-valid"
+	config.CertData = nil
+	config.KeyData = nil
+	config.BearerToken = "not-valid"
 	got := runReal(t, kubeconfig(t, config), "devices")
 	if got.Code != session.ExitError || got.Out != "" || !strings.Contains(got.Err, "does not accept your credentials") {
 		t.Errorf("wrong credentials: got %+v", got)

@@ -67,7 +67,8 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 						r.Spec.DeviceClassName, plan)
 				}
 				if plan := r.Status.Plan; plan != nil && r.Spec.ApprovedPlan == plan.ID {
-					r.Status.Phase, r.Status.Message = v1alpha1.RecoverySucceeded, "done"
+					r.Status.Phase = v1alpha1.RecoverySucceeded
+					r.Status.Message = "done"
 				}
 				_ = server.Client.Status().Update(ctx, r)
 			}
@@ -78,7 +79,8 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 
 func planOf(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
 	status := clitest.Awaiting(plan)
-	status.Plan.Devices, status.Plan.CreationTime = []v1alpha1.RecoveryDevice{}, metav1.NewTime(clitest.Now)
+	status.Plan.Devices = []v1alpha1.RecoveryDevice{}
+	status.Plan.CreationTime = metav1.NewTime(clitest.Now)
 	return status
 }
 

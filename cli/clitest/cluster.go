@@ -127,7 +127,8 @@ func (c *Cluster) SetState(state v1alpha1.PhysicalVolumeState) func() {
 		if state == "" {
 			node.Status.NodeStatus[0].PhysicalVolumes = volumes[1:]
 		} else {
-			volumes[0].State, volumes[0].Message = state, "as tested"
+			volumes[0].State = state
+			volumes[0].Message = "as tested"
 		}
 		if err := c.Update(c.t.Context(), node); err != nil {
 			c.t.Fatal(err)

@@ -100,7 +100,8 @@ func BrokenNode(namespace string) *v1alpha1.LVMVolumeGroupNodeStatus {
 	node.Name = "worker-2"
 	node.Status.DevicesOmitted = 7
 	group := &node.Status.NodeStatus[0]
-	group.Status, group.Reason = v1alpha1.VGStatusDegraded, missing+"; device /dev/sde: not wiped"
+	group.Status = v1alpha1.VGStatusDegraded
+	group.Reason = missing + "; device /dev/sde: not wiped"
 	group.Conditions[0] = Condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing,
 		metav1.ConditionFalse, missing)
 	group.PhysicalVolumes = append(group.PhysicalVolumes, v1alpha1.PhysicalVolumeStatus{UUID: "pv-d", Name: "/dev/sdd",
@@ -121,7 +122,9 @@ func BrokenNode(namespace string) *v1alpha1.LVMVolumeGroupNodeStatus {
 func BrokenCluster(namespace string) *v1alpha1.LVMCluster {
 	cluster := HealthyCluster(namespace)
 	status := &cluster.Status
-	status.State, status.Ready, status.VolumeGroups = v1alpha1.LVMStatusDegraded, false, "1/3"
+	status.State = v1alpha1.LVMStatusDegraded
+	status.Ready = false
+	status.VolumeGroups = "1/3"
 	status.Conditions[0] = Condition(v1alpha1.ConditionReady, "Degraded", metav1.ConditionFalse, "device class vg1 …")
 	status.Conditions[2] = Condition(v1alpha1.ConditionVolumeGroupsReady, v1alpha1.ReasonVGsDegraded,
 		metav1.ConditionFalse, "device class vg1 on node worker-2: …; device class vg1 on node worker-3: …")
@@ -183,7 +186,9 @@ func WaitingNode(namespace string) *v1alpha1.LVMVolumeGroupNodeStatus {
 		return []v1alpha1.DeviceEligibility{{DeviceClass: "vg1", Reasons: []string{reason}}}
 	}
 	blank := &node.Status.Devices[2]
-	blank.ByID, blank.Fingerprint, blank.Eligibility = []string{"wwn-0x3"}, Fingerprint, waits(objects.AwaitingApproval)
+	blank.ByID = []string{"wwn-0x3"}
+	blank.Fingerprint = Fingerprint
+	blank.Eligibility = waits(objects.AwaitingApproval)
 	node.Status.Devices = append(node.Status.Devices,
 		v1alpha1.DeviceStatus{Name: "/dev/sdd", State: v1alpha1.DeviceExcluded, Size: Quantity("2Gi"), ID: "serial:d",
 			Signatures:  []v1alpha1.DeviceSignature{{Type: "ext4", UUID: "u-1"}},
@@ -247,7 +252,8 @@ func PairedNode(namespace, free string) *v1alpha1.LVMVolumeGroupNodeStatus {
 	node := HealthyNode(namespace)
 	group := &node.Status.NodeStatus[0]
 	group.Devices = append(group.Devices, "/dev/sde")
-	group.PhysicalVolumes[0].Size, group.PhysicalVolumes[0].Free = Quantity("100Gi"), Quantity("40Gi")
+	group.PhysicalVolumes[0].Size = Quantity("100Gi")
+	group.PhysicalVolumes[0].Free = Quantity("40Gi")
 	group.PhysicalVolumes = append(group.PhysicalVolumes, v1alpha1.PhysicalVolumeStatus{UUID: "pv-e", Name: "/dev/sde",
 		DeviceID: "wwn:0x5", State: v1alpha1.PhysicalVolumeReady, Size: Quantity("100Gi"), Free: Quantity(free)})
 	node.Status.Devices = append(node.Status.Devices, v1alpha1.DeviceStatus{Name: "/dev/sde", PVUUID: "pv-e",

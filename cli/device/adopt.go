@@ -12,7 +12,8 @@ import (
 )
 
 func adoptCommand(e *session.Environment) *cobra.Command {
-	f, uuid := &deviceFlags{}, ""
+	f := &deviceFlags{}
+	uuid := ""
 	command := &cobra.Command{Use: "adopt", Short: "Use a volume group whose disks came from another node or cluster",
 		Long: `Allow a device class to use a volume group on a node whose disks came from another node or from another
 cluster. It is renamed to the name of the device class. Do this only if other nodes and other clusters no longer

@@ -14,7 +14,8 @@ import (
 )
 
 func replaceCommand(e *session.Environment) *cobra.Command {
-	f, with := &deviceFlags{}, ""
+	f := &deviceFlags{}
+	with := ""
 	command := &cobra.Command{Use: "replace", Short: "Add a new device to a volume group, and remove another one",
 		Long: `Add a new, blank device of the node to the device class, and request that the old device is drained and
 removed, in one change. The volume group gets the new device first.

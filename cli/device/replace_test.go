@@ -56,7 +56,8 @@ func TestSelectSpare(t *testing.T) {
 	} {
 		cluster := clitest.StorageCluster("storage")
 		class := &cluster.Spec.Storage.DeviceClasses[1]
-		class.DeviceSelector, class.DeviceSelectors = test.selector, test.selectors
+		class.DeviceSelector = test.selector
+		class.DeviceSelectors = test.selectors
 		spare := &v1alpha1.DeviceStatus{Name: "/dev/sdc", ByID: []string{"wwn-0x3"}, Eligibility: test.eligibility}
 		m := member{at: session.Target{Node: "worker-1", Class: "vg1"}}
 		got, err := selectSpare(classAt{cluster: cluster, index: 1}, m, spare, 2)

@@ -179,7 +179,8 @@ func (r *deviceRun) followUntil(ctx context.Context, m member,
 	if !r.writing.Wait {
 		return nil
 	}
-	blocked, last := 0, ""
+	blocked := 0
+	last := ""
 	err := r.env.Poll(ctx, r.writing, r.terminal, func(ctx context.Context) (bool, error) {
 		status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 		key := client.ObjectKeyFromObject(r.at.Status)
@@ -189,7 +190,8 @@ func (r *deviceRun) followUntil(ctx context.Context, m member,
 		}
 		state, text := progress(status)
 		if reason, message := objects.NotCurrent(status, r.env.Now()); reason != "" {
-			state, text = session.RequestPending, "the state of the node is not current: "+output.OneLine(message)
+			state = session.RequestPending
+			text = "the state of the node is not current: " + output.OneLine(message)
 		}
 		if text != last {
 			last = text

@@ -39,9 +39,11 @@ func replaceOperations(c classAt, m member, device *v1alpha1.DeviceStatus, nodes
 	case hasPathOf(selector, objects.NamesOfDevice(device)):
 		return nil, nil
 	}
-	list, isAbsent := at.field+"/optionalPaths", len(at.selector.OptionalPaths) == 0
+	list := at.field + "/optionalPaths"
+	isAbsent := len(at.selector.OptionalPaths) == 0
 	if at.nodes == 1 && len(at.selector.Paths) > 0 {
-		list, isAbsent = at.field+"/paths", false
+		list = at.field + "/paths"
+		isAbsent = false
 	}
 	return []session.Operation{appendTo(c.path(list), isAbsent, v1alpha1.DevicePath(objects.StablePath(device)))}, nil
 }

@@ -105,7 +105,8 @@ func TestReplaceOperationsOfNodeSelectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := clitest.StorageCluster("storage")
 			class := &cluster.Spec.Storage.DeviceClasses[1]
-			class.DeviceSelector, class.DeviceSelectors = nil, test.selectors
+			class.DeviceSelector = nil
+			class.DeviceSelectors = test.selectors
 			got, err := replaceOperations(classAt{cluster: cluster, index: 1}, old, device, 3)
 			var want []session.Operation
 			if test.path != "" {

@@ -245,7 +245,8 @@ func (f *suspension) pending(t *session.Terminal, volumes []boundVolume) []bound
 // preview says what is changed, and what that leads to.
 func (f *suspension) preview(volumes []boundVolume, pods map[string][]string, text string) string {
 	var all strings.Builder
-	title, effects := "These volumes are resumed:", []string{"New Pods get them again."}
+	title := "These volumes are resumed:"
+	effects := []string{"New Pods get them again."}
 	if f.suspend {
 		title = "These volumes are suspended, " + text + ":"
 		effects = []string{

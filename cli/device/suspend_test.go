@@ -109,11 +109,13 @@ func TestSuspendOperations(t *testing.T) {
 	const path = "/spec/storage/deviceClasses/1/deviceRequests"
 	recorded := func(action v1alpha1.DeviceAction, record string) v1alpha1.DeviceRequest {
 		r := clitest.Request("pv-b", action)
-		r.Suspend, r.SuspendReason = true, record
+		r.Suspend = true
+		r.SuspendReason = record
 		return r
 	}
 	with := func(action v1alpha1.DeviceAction) v1alpha1.DeviceRequest { return recorded(action, "by alice") }
-	cordon, drain := v1alpha1.DeviceActionCordon, v1alpha1.DeviceActionDrain
+	cordon := v1alpha1.DeviceActionCordon
+	drain := v1alpha1.DeviceActionDrain
 	add := func(r v1alpha1.DeviceRequest) session.Operation {
 		return session.Operation{Op: "add", Path: path + "/-", Value: r}
 	}

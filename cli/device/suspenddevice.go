@@ -44,7 +44,8 @@ func suspensionOfDevice(e *session.Environment, suspend bool, short, long, examp
 			if err := validateReason(reason); err != nil {
 				return err
 			}
-			f.Node, f.device = args[0], args[1]
+			f.Node = args[0]
+			f.device = args[1]
 			return suspendDevice(e, command, f, suspend, reason)
 		}}
 	f.Writing.AddFlags(command)

@@ -70,7 +70,8 @@ func (r *labelRun) parse(args []string) error {
 	if len(args) < 2 || args[0] == "" || args[1] == "" {
 		return errors.New("give the node and the device: kubectl lvms devices lists them")
 	}
-	r.node, r.device = args[0], args[1]
+	r.node = args[0]
+	r.device = args[1]
 	return r.request.parse(args[2:])
 }
 
@@ -80,7 +81,8 @@ func (r *labelRun) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r.source, r.terminal = s, r.env.Terminal(command)
+	r.source = s
+	r.terminal = r.env.Terminal(command)
 	shown, err := r.read(ctx)
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func (l *labelRequest) parse(args []string) error {
 	if len(args) == 0 {
 		return errors.New("the labels are missing: give KEY=VALUE to set a label, or KEY- to remove it")
 	}
-	l.set, l.remove = v1alpha1.DeviceLabelSet{}, nil
+	l.set = v1alpha1.DeviceLabelSet{}
+	l.remove = nil
 	for _, argument := range args {
 		key, value, sets := strings.Cut(argument, "=")
 		if !sets {

@@ -146,7 +146,8 @@ func newBalance(cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 		if b == nil || b.nodes[lv.Spec.NodeName] == nil {
 			continue
 		}
-		size, node := lv.Spec.Size.Value(), b.nodes[lv.Spec.NodeName]
+		size := lv.Spec.Size.Value()
+		node := b.nodes[lv.Spec.NodeName]
 		node.Provisioned += size
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
 		if thin[class] && whyStays(lv) == "" && openMove(moves, claim) == nil &&
@@ -228,13 +229,15 @@ func (b *balancing) next() (BalanceMove, bool) {
 	if from.ratio(0)-to.ratio(0) < balanceSpread {
 		return BalanceMove{}, false
 	}
-	best, index := from.ratio(0)-balanceGain, -1
+	best := from.ratio(0) - balanceGain
+	index := -1
 	for i, move := range b.volumes[from.Node] {
 		fullest := max(from.ratio(-move.Size), to.ratio(move.Size))
 		needs := room.Copy(move.Size, nil)
 		fits := to.room.Refusal(needs) == "" && to.room.Doubt(needs) == ""
 		if fits && fullest < best {
-			best, index = fullest, i
+			best = fullest
+			index = i
 		}
 	}
 	if index < 0 {

@@ -51,7 +51,8 @@ type evacuated struct {
 }
 
 func evacuateCommand(e *session.Environment) *cobra.Command {
-	w, rate := &session.Writing{}, "100Mi"
+	w := &session.Writing{}
+	rate := "100Mi"
 	command := &cobra.Command{Use: "evacuate NODE", Short: "Move all volumes of a node to other nodes",
 		Long: `Create a VolumeMove for each volume of a node, and say which volumes cannot be moved, and why. The data of thin
 volumes is copied while Pods use them; that of thick volumes, which have no snapshots, only while no Pod uses them. Each
@@ -86,7 +87,8 @@ operator selects the nodes; it does not exceed their free capacity.`,
 }
 
 func evacuate(e *session.Environment, command *cobra.Command, w *session.Writing, node string, rate int64) error {
-	ctx, t := command.Context(), e.Terminal(command)
+	ctx := command.Context()
+	t := e.Terminal(command)
 	s, err := e.Source("")
 	if err != nil {
 		return err
@@ -319,7 +321,8 @@ func amountOf(n int64) string { return output.SizeOf(resource.NewQuantity(n, res
 // text describes the evacuation, with a forecast for a rate in bytes for each second.
 func (p *evacuation) text(rate int64) string {
 	var b strings.Builder
-	needed, waiting := map[string]int64{}, map[string]int{}
+	needed := map[string]int64{}
+	waiting := map[string]int{}
 	var size, allocated int64
 	var thick bool
 	for _, v := range p.moves {

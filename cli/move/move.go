@@ -21,7 +21,9 @@ import (
 )
 
 func moveCommand(e *session.Environment) *cobra.Command {
-	w, to, back := &session.Writing{}, "", false
+	w := &session.Writing{}
+	to := ""
+	back := false
 	command := &cobra.Command{Use: "move CLAIM", Short: "Move the volume of a claim to another node",
 		Long: `Move the volume of a claim to another node. It creates a VolumeMove. The data of a thin volume is copied while
 Pods use it. A thick volume has no snapshots: it is copied only while no Pod uses it, and its Pods cannot start until
@@ -64,7 +66,8 @@ the volume again. This is for a volume whose new node is lost. What was written 
 }
 
 func move(e *session.Environment, command *cobra.Command, w *session.Writing, claim, to string) error {
-	ctx, t := command.Context(), e.Terminal(command)
+	ctx := command.Context()
+	t := e.Terminal(command)
 	s, err := e.Source("")
 	if err != nil {
 		return err

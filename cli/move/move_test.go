@@ -165,7 +165,9 @@ func TestMoveBack(t *testing.T) {
 	got := plugin.RunWith(t, c, "", []func(){
 		set(func(s *v1alpha1.VolumeMoveStatus) { s.Message = "not known that node worker-2 is off" }),
 		set(func(s *v1alpha1.VolumeMoveStatus) {
-			s.SourceNode, s.TargetNode, s.Message = "worker-2", "worker-1", "node worker-2 has not given up"
+			s.SourceNode = "worker-2"
+			s.TargetNode = "worker-1"
+			s.Message = "node worker-2 has not given up"
 		})}, "move", "shop/data", "--back", "--yes")
 	if got.Code != 0 || get().Annotations[v1alpha1.MoveBackAnnotation] != "worker-2" ||
 		!strings.Contains(got.Out, "not known that node worker-2 is off") ||

@@ -17,7 +17,8 @@ import (
 // moveBack requests that the volume of a claim is moved back to the node that has kept its old logical volume, and
 // follows that.
 func moveBack(e *session.Environment, command *cobra.Command, w *session.Writing, claim, to string) error {
-	ctx, t := command.Context(), e.Terminal(command)
+	ctx := command.Context()
+	t := e.Terminal(command)
 	if to != "" {
 		return errors.New("--to and --back cannot be used together: the volume goes back to the node that it came from")
 	}

@@ -18,7 +18,8 @@ func QualifyClaims(args []string, namespace string) ([]string, error) {
 			return nil, fmt.Errorf("the namespace of the claim %s is missing: give it with -n, or as NAMESPACE/%s", arg,
 				arg)
 		case !isQualified:
-			of, name = namespace, arg
+			of = namespace
+			name = arg
 		case namespace != "" && of != namespace:
 			return nil, fmt.Errorf("the claim %s is not in the namespace %s of -n: give only one of the two namespaces",
 				arg, namespace)

@@ -102,7 +102,8 @@ type Location struct {
 // node has it. The name is a path, the ID, a link in /dev/disk/by-id or /dev/disk/by-path, or the UUID of the physical
 // volume.
 func Locate(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string) (Location, bool) {
-	at, found := Location{}, false
+	at := Location{}
+	found := false
 	for i := range nodes {
 		node := &nodes[i]
 		devices := DevicesNamed(node, name)

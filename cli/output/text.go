@@ -34,12 +34,14 @@ func SizeOf(q *resource.Quantity) string {
 	if q == nil {
 		return ""
 	}
-	size, unit := float64(q.Value()), ""
+	size := float64(q.Value())
+	unit := ""
 	for _, next := range units {
 		if size < 1024 {
 			break
 		}
-		size, unit = size/1024, next
+		size /= 1024
+		unit = next
 	}
 	return strconv.FormatFloat(math.Floor(size*10)/10, 'f', -1, 64) + unit
 }

@@ -43,7 +43,9 @@ func Commands(e *session.Environment) []*cobra.Command {
 }
 
 func newRecoveryCommand(e *session.Environment, c recoveryCommand) *cobra.Command {
-	w, f, approve := &session.Writing{}, &session.TargetFlags{}, ""
+	w := &session.Writing{}
+	f := &session.TargetFlags{}
+	approve := ""
 	command := &cobra.Command{
 		Use:               c.use,
 		Short:             c.short,
@@ -70,7 +72,8 @@ func startRecovery(e *session.Environment, command *cobra.Command, c recoveryCom
 	if err := w.Validate(); err != nil {
 		return err
 	}
-	ctx, t := command.Context(), e.Terminal(command)
+	ctx := command.Context()
+	t := e.Terminal(command)
 	s, err := e.Source(e.Namespace())
 	if err != nil {
 		return err

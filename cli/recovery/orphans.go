@@ -16,7 +16,9 @@ import (
 )
 
 func orphansCommand(e *session.Environment) *cobra.Command {
-	o, node, class := &output.Options{}, "", ""
+	o := &output.Options{}
+	node := ""
+	class := ""
 	command := &cobra.Command{
 		Use:   "orphans",
 		Short: "List the volumes that nothing refers to",

@@ -207,7 +207,8 @@ func importOf(v v1alpha1.RecoveryVolume) (effect, details string) {
 	effect = "Imported"
 	from := ""
 	if v.FromNode != "" {
-		effect, from = "Moved", "from node "+v.FromNode
+		effect = "Moved"
+		from = "from node " + v.FromNode
 	}
 	return effect, joinNonEmpty(from, cmp.Or(v.FSType, "block volume"), labeled("PersistentVolume "+
 		"", v.PersistentVolume),

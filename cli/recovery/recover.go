@@ -225,7 +225,8 @@ func (r *recoveryRun) consent(ctx context.Context, recovery *v1alpha1.LVMRecover
 		return fmt.Errorf("%w: there is no terminal to ask on. Check the plan above, and run the command again with "+
 			"--yes --approve-plan %s. %s", session.ErrNeedsApproval, plan.ID, stays)
 	}
-	question, want := "Approve the plan? [y/N]: ", "y"
+	question := "Approve the plan? [y/N]: "
+	want := "y"
 	if why != "" {
 		want = plan.ID[:min(len(plan.ID), typedDigits)]
 		question = fmt.Sprintf("Data can be lost: %s. To approve the plan, type the first %d digits of its ID: ", why,

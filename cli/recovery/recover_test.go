@@ -32,7 +32,8 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 				t.Error("the plan is not approved")
 			}
 			status := clitest.Awaiting(clitest.Harmless)
-			status.Phase, status.Message = v1alpha1.RecoveryRunning, "repairs"
+			status.Phase = v1alpha1.RecoveryRunning
+			status.Message = "repairs"
 			c.Report(status)()
 		}, c.Report(clitest.Succeeded)}
 	got := plugin.RunWith(t, c, "y\nyes\n", steps, repair...)
@@ -179,7 +180,8 @@ func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 		t.Error("the LVMRecovery is left, and keeps others waiting")
 	}
 	existing := recoveryRequest{action: v1alpha1.RecoveryRepairThinPool, at: at}.object()
-	existing.Name, existing.Status = "mine", clitest.Rejected
+	existing.Name = "mine"
+	existing.Status = clitest.Rejected
 	c = clitest.NewCluster(t, append(clitest.HealthyObjects("storage"), existing)...)
 	got = plugin.RunWith(t, c, "", nil, append(repair, "--yes")...)
 	clitest.Prints(t, got, session.ExitProblems, "LVMRecovery storage/mine stays", "kubectl -n storage delete lvmrecovery mine")
@@ -217,7 +219,8 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 
 func TestVolumesOfClaims(t *testing.T) {
 	snapshot := clitest.Volume("snap", "worker-1", "vg1", "shop/snap")
-	snapshot.Spec.AccessType, snapshot.Spec.Source = "ro", "pvc-1"
+	snapshot.Spec.AccessType = "ro"
+	snapshot.Spec.Source = "pvc-1"
 	c := clitest.NewCluster(t, append(clitest.BrokenObjects("storage"), snapshot)...)
 	for args, want := range map[string]string{
 		"check":                   "the volumes are missing: give --claim or --volume",

@@ -130,7 +130,8 @@ func TestOpenRecovery(t *testing.T) {
 		r.Status.Phase = v1alpha1.RecoverySucceeded
 	})
 	found := recovery("no-errors-found", 8*time.Hour, func(r *v1alpha1.LVMRecovery) {
-		r.Status.Phase, r.Status.CompletionTime = v1alpha1.RecoveryNotApplicable, ptr.To(metav1.NewTime(clitest.Now))
+		r.Status.Phase = v1alpha1.RecoveryNotApplicable
+		r.Status.CompletionTime = ptr.To(metav1.NewTime(clitest.Now))
 	})
 	deleted := recovery("deleted", 7*time.Hour, func(r *v1alpha1.LVMRecovery) {
 		r.DeletionTimestamp = ptr.To(metav1.NewTime(clitest.Now))
@@ -190,7 +191,8 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 			request.claims = []v1alpha1.RecoveryClaim{{Volume: "a", Namespace: "shop", Name: "data"}}
 		}
 		open := request.object()
-		open.Name, open.Status = "mine", clitest.Awaiting(clitest.Harmless)
+		open.Name = "mine"
+		open.Status = clitest.Awaiting(clitest.Harmless)
 		open.Status.Plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", open.Status.Plan)
 		if got := CommandOf(open); got != "kubectl lvms "+want {
 			t.Errorf("%s: got %s", action, got)

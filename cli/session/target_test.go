@@ -15,7 +15,8 @@ func TestTheTargetIsUnambiguous(t *testing.T) {
 	two.Name = "worker-2"
 	two.Status.NodeStatus = append(two.Status.NodeStatus, v1alpha1.VGStatus{Name: "vg2"})
 	empty := clitest.HealthyNode("storage")
-	empty.Name, empty.Status.NodeStatus = "worker-3", nil
+	empty.Name = "worker-3"
+	empty.Status.NodeStatus = nil
 	nodes := []v1alpha1.LVMVolumeGroupNodeStatus{*clitest.HealthyNode("storage"), *two, *empty}
 	for name, test := range map[string]struct {
 		flags session.TargetFlags

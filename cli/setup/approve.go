@@ -75,7 +75,8 @@ func approve(e *session.Environment, command *cobra.Command, f *approveFlags) er
 		return err
 	}
 	list := newWaiting(nodes, f.Class)
-	list.Nodes, list.Notes = objects.NewNodes(nodes, e.Now()), s.Notes
+	list.Nodes = objects.NewNodes(nodes, e.Now())
+	list.Notes = s.Notes
 	if len(f.devices) == 0 {
 		output.PrintNotes(command.ErrOrStderr(), &f.Options, list.Notes)
 		output.PrintWithoutDevices(command.ErrOrStderr(), &f.Options, nil, list.Nodes)
@@ -264,7 +265,8 @@ func createApproval(ctx context.Context, c client.Client, t *session.Terminal,
 		return session.ExplainGet(err, session.ApprovalsResource, name)
 	}
 	same := approval.Spec
-	same.ApprovedBy, same.Device = present.Spec.ApprovedBy, present.Spec.Device
+	same.ApprovedBy = present.Spec.ApprovedBy
+	same.Device = present.Spec.Device
 	if present.Spec != same {
 		return fmt.Errorf("%s already exists, and is for another device: delete it, and run the command again", name)
 	}

@@ -207,7 +207,8 @@ func TestManyNodesShareSelectors(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		nodes, paths := 0, 0
+		nodes := 0
+		paths := 0
 		for _, s := range class.DeviceSelectors {
 			nodes += len(s.NodeSelector.NodeSelectorTerms)
 			paths += len(s.Paths) + len(s.OptionalPaths)

@@ -18,7 +18,9 @@ var deviceStates = []string{string(v1alpha1.DeviceAvailable), string(v1alpha1.De
 	string(v1alpha1.DeviceUnknown)}
 
 func devicesCommand(e *session.Environment) *cobra.Command {
-	o, node, states := &output.Options{}, "", []string{}
+	o := &output.Options{}
+	node := ""
+	states := []string{}
 	command := &cobra.Command{
 		Use:   "devices",
 		Short: "List the block devices of the nodes, with their state and why they are not used",
@@ -70,7 +72,9 @@ func validateStates(states []string) error {
 }
 
 func classesCommand(e *session.Environment) *cobra.Command {
-	o, node, class := &output.Options{}, "", ""
+	o := &output.Options{}
+	node := ""
+	class := ""
 	command := &cobra.Command{
 		Use:   "classes",
 		Short: "List the device classes of the nodes, with their state, size and the use of thin pools",

@@ -61,8 +61,8 @@ func newVolume(lv *topolvmv1.LogicalVolume) output.Volume {
 
 // limitsOf returns the I/O limits of a volume that are in force, and those that are requested but not in force.
 func limitsOf(lv *topolvmv1.LogicalVolume) (inForce, requested string) {
-	inForce, requested = lv.Annotations[v1alpha1.IOLimitsInForceAnnotation],
-		lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	inForce = lv.Annotations[v1alpha1.IOLimitsInForceAnnotation]
+	requested = lv.Annotations[v1alpha1.IOLimitsAnnotation]
 	if requested == inForce {
 		requested = ""
 	}

@@ -16,7 +16,9 @@ const sharedNote = "A volume group with the device also has other devices. The A
 	"a volume is, so all volumes of the volume group are listed."
 
 func volumesCommand(e *session.Environment) *cobra.Command {
-	o, filter, device := &output.Options{}, volumeFilter{}, ""
+	o := &output.Options{}
+	filter := volumeFilter{}
+	device := ""
 	command := &cobra.Command{
 		Use:   "volumes",
 		Short: "List the volumes and snapshots by claim, node, device class or device",
@@ -98,7 +100,8 @@ func (f volumeFilter) withNamespace(given string) (volumeFilter, error) {
 		return f, fmt.Errorf("--claim %s is not in the namespace %s of -n: give only one of the two namespaces",
 			f.claim, given)
 	}
-	f.namespace, f.claim = namespace, name
+	f.namespace = namespace
+	f.claim = name
 	return f, nil
 }
 

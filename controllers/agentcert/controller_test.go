@@ -251,7 +251,8 @@ func TestWhatFailsIsReported(t *testing.T) {
 	if _, err := w.controller.Reconcile(t.Context(), nodeA); !errors.Is(err, away) {
 		t.Errorf("read: got %v", err)
 	}
-	w.readErr, w.writeErr = nil, away
+	w.readErr = nil
+	w.writeErr = away
 	if _, err := w.controller.Reconcile(t.Context(), nodeA); !errors.Is(err, away) {
 		t.Errorf("write: got %v", err)
 	}

@@ -260,7 +260,8 @@ func TestLabelsOfDevicesStayWhenTheNodeStatusIsApplied(t *testing.T) {
 	w.must(w.get(status, "a"))
 	owner := status.Labels[managedBy]
 	labels := []lvmv1alpha1.DeviceLabels{{ID: "wwn:0x1", Labels: lvmv1alpha1.DeviceLabelSet{"tier": "fast"}}}
-	status.Spec.DeviceLabels, status.Labels[managedBy] = labels, "another"
+	status.Spec.DeviceLabels = labels
+	status.Labels[managedBy] = "another"
 	w.must(w.api.Update(w.Context(), status))
 	for range 2 {
 		_, err = w.reconcile()

@@ -35,7 +35,8 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	if err := policy.Apply(t.Context()); err == nil {
 		t.Error("without the operator's Deployment a policy is made that nothing removes")
 	}
-	deployment.ResourceVersion, deployment.UID = "", ""
+	deployment.ResourceVersion = ""
+	deployment.UID = ""
 	w.make(deployment)
 	away := errors.New("the API server is away")
 	w.spy.Fail = func(verb string, object any) error {

@@ -55,7 +55,8 @@ func TestKubeControllerManagerAcceptsThePolicies(t *testing.T) {
 	output := &bytes.Buffer{}
 	manager := exec.CommandContext(ctx, program, "--kubeconfig", kubeconfig(t), "--leader-elect=false",
 		"--secure-port=0", "--controllers=validatingadmissionpolicy-status-controller")
-	manager.Stdout, manager.Stderr = output, output
+	manager.Stdout = output
+	manager.Stderr = output
 	w.must(manager.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Wait() }()
@@ -91,7 +92,9 @@ func TestKubeControllerManagerAcceptsThePolicies(t *testing.T) {
 	}
 	w.soon(func() bool {
 		other := fixture.Cluster(fixture.Thin("vg1"))
-		other.UID, other.Name, other.Namespace = "", "elsewhere", "default"
+		other.UID = ""
+		other.Name = "elsewhere"
+		other.Namespace = "default"
 		return w.api.Create(t.Context(), other, client.DryRunAll) == nil
 	}, "the policy is in force after it was deleted")
 }

@@ -79,7 +79,8 @@ func TestCopiesOfClassesAreTheUsers(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
-	storage, snapshot := &storagev1.StorageClass{}, &snapshotv1.VolumeSnapshotClass{}
+	storage := &storagev1.StorageClass{}
+	snapshot := &snapshotv1.VolumeSnapshotClass{}
 	w.must(w.get(storage, "lvms-vg1"))
 	w.must(w.get(snapshot, "lvms-vg1"))
 	group := &groupsnapshotv1.VolumeGroupSnapshotClass{}
@@ -214,7 +215,8 @@ func (w *world) retainedVolume(name, class string) (*corev1.PersistentVolume, *t
 	w.must(w.get(claim, name))
 	claim.Finalizers = nil // The controller-manager removes kubernetes.io/pvc-protection.
 	w.must(w.api.Update(w.Context(), claim))
-	persistent, logical := &corev1.PersistentVolume{}, &topolvmv1.LogicalVolume{}
+	persistent := &corev1.PersistentVolume{}
+	logical := &topolvmv1.LogicalVolume{}
 	w.must(w.get(persistent, "pvc-"+name))
 	persistent.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	w.must(w.api.Update(w.Context(), persistent))

@@ -80,7 +80,8 @@ type world struct {
 func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	t.Helper()
 	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: fixture.Cluster(classes...)}
-	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	w.cluster.UID = ""
+	w.cluster.Namespace = strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
 	// On OpenShift, the console's namespace exists on every cluster.
 	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(),

@@ -140,7 +140,8 @@ func TestRules(t *testing.T) {
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3,
 			Reason: "Error", Message: "first\nlvms: no lock\n", FinishedAt: metav1.NewTime(now)}}}
 	between := looping
-	between.RestartCount, between.State = 1, running.State
+	between.RestartCount = 1
+	between.State = running.State
 	once := between
 	once.Ready = true
 	tests := map[string]struct {

@@ -119,7 +119,9 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 	at := func(resource string) []unstructured.Unstructured {
 		return found[slices.IndexFunc(clusterScoped, func(t target) bool { return t.resource == resource })]
 	}
-	seen.Nodes, seen.LogicalVolumes, seen.CSINodes = at("nodes"), at("logicalvolumes"), at("csinodes")
+	seen.Nodes = at("nodes")
+	seen.LogicalVolumes = at("logicalvolumes")
+	seen.CSINodes = at("csinodes")
 	for _, namespace := range seen.Namespaces {
 		c.namespace(ctx, namespace)
 		found := make([][]unstructured.Unstructured, len(ours))

@@ -139,7 +139,8 @@ func (u *Use) of(ctx context.Context, live client.Reader, in scope, now time.Tim
 		delete(u.known, in)
 		return found, nil
 	}
-	known.one, known.looked = found.one, now
+	known.one = found.one
+	known.looked = now
 	return known.users, nil
 }
 

@@ -50,7 +50,8 @@ func newCounted(objects ...client.Object) *counted {
 // reads returns the numbers of pages and objects that were read since the last call.
 func (c *counted) reads() string {
 	text := fmt.Sprintf("%d pages, %d objects", c.pages, c.gets)
-	c.pages, c.gets = 0, 0
+	c.pages = 0
+	c.gets = 0
 	return text
 }
 

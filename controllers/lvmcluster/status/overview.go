@@ -48,7 +48,8 @@ func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 	status.Size = nil
 	status.Free = nil
 	if o.known {
-		status.Size, status.Free = inWholeUnits(o.size), inWholeUnits(o.free)
+		status.Size = inWholeUnits(o.size)
+		status.Free = inWholeUnits(o.free)
 	}
 }
 

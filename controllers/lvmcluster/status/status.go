@@ -190,7 +190,8 @@ func withConditions(summary *lvmv1alpha1.VGStatus) {
 		return // the reason contains the conditions
 	}
 	if wrong := unhealthy(summary); len(wrong) > 0 {
-		summary.Status, summary.Reason = lvmv1alpha1.VGStatusDegraded, strings.Join(wrong, "; ")
+		summary.Status = lvmv1alpha1.VGStatusDegraded
+		summary.Reason = strings.Join(wrong, "; ")
 	}
 }
 

@@ -36,7 +36,9 @@ var both = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServer
 // issued returns credentials by an authority that trust others.
 func issued(t *testing.T, by *pki.Authority, r pki.Request, trusted ...*pki.Authority) *source {
 	t.Helper()
-	r.Name, r.Now, r.Validity = "test", time.Now(), time.Hour
+	r.Name = "test"
+	r.Now = time.Now()
+	r.Validity = time.Hour
 	pair, err := by.Issue(r)
 	if err != nil {
 		t.Fatal(err)

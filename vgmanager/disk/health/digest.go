@@ -46,7 +46,8 @@ func (l levels) pools(pools map[string]devicemapper.ThinPool) []string {
 	for name, pool := range pools {
 		data := name + " data"
 		metadata := name + " metadata"
-		now[data], now[metadata] = l.next(data, pool.DataPercent()), l.next(metadata, pool.MetadataPercent())
+		now[data] = l.next(data, pool.DataPercent())
+		now[metadata] = l.next(metadata, pool.MetadataPercent())
 		lines = append(lines, fmt.Sprintf("pool %s %s, check %t, data %d, metadata %d", name, pool.Mode,
 			pool.NeedsCheck, now[data], now[metadata]))
 	}

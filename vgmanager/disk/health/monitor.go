@@ -148,7 +148,8 @@ func (m *Monitor) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // The monitor stops, so the result may be incomplete.
 	}
-	digest, replaced := m.digestOf(seen), m.changedByOthers(before)
+	digest := m.digestOf(seen)
+	replaced := m.changedByOthers(before)
 	m.mu.Lock()
 	m.last = seen
 	subscribers := slices.Clone(m.subscribers)
@@ -195,7 +196,8 @@ func (m *Monitor) changedByOthers(before own) bool {
 	if m.Metadata == nil {
 		return false
 	}
-	now, last := metadata{m.Metadata(), before}, m.metadata
+	now := metadata{m.Metadata(), before}
+	last := m.metadata
 	m.metadata = now
 	after := m.ownChanges()
 	return last.digest != "" && now.digest != last.digest && after.changes == last.own.changes && !after.running

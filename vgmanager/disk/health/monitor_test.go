@@ -388,7 +388,9 @@ func TestUnknown(t *testing.T) {
 // TestChangesOfOthersAreTold: another process changes a volume group. Changes of this process are known to it.
 func TestChangesOfOthersAreTold(t *testing.T) {
 	w := newWatched()
-	digest, own, running := "", uint64(0), false
+	digest := ""
+	own := uint64(0)
+	running := false
 	w.Metadata = func() string { return digest }
 	w.Own = func() (uint64, bool) { return own, running }
 	for _, step := range []struct {
