@@ -8,7 +8,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/output"
 )
 
-// TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/owner.go.
+// TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/ownership/owner.go.
 func TestActionOfAVolumeGroupThatIsNotOurs(t *testing.T) {
 	const adopt = "kubectl lvms adopt --node n --class vg1 --volume-group u-1"
 	for message, want := range map[string][]string{

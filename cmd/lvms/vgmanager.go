@@ -43,7 +43,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/inventory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmarchive"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
@@ -201,7 +202,7 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 	if err != nil {
 		return nil, err
 	}
-	approvals, err := volumegroup.ApprovalSelector(ctx, live, namespace, nodeName)
+	approvals, err := clusterobjects.ApprovalSelector(ctx, live, namespace, nodeName)
 	if err != nil {
 		return nil, err
 	}
@@ -316,8 +317,8 @@ func addVolumeGroups(
 		Checker:     fscheck.New(nodeName, fileSystems.locks, local, engine.TagsOf),
 		StateDir:    stateDir,
 		IsBlank:     thinmeta.IsBlank,
-		Peers: func(ctx context.Context, attached []device.Device) (*plan.Peers, error) {
-			return volumegroup.ReadPeers(ctx, mgr.GetAPIReader(), namespace, nodeName, time.Now, attached)
+		Peers: func(ctx context.Context, attached []device.Device) (*state.Peers, error) {
+			return clusterobjects.ReadPeers(ctx, mgr.GetAPIReader(), namespace, nodeName, time.Now, attached)
 		},
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)

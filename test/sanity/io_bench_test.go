@@ -19,7 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -131,7 +131,7 @@ func (b *ioBench) class(name string, disks []string, config *v1alpha1.ThinPoolCo
 	if config != nil {
 		report, err := b.lvm.Report(b.Context())
 		must(b.T, err)
-		must(b.T, b.lvm.Apply(b.Context(), plan.PoolOptions(config, report.VG(name))))
+		must(b.T, b.lvm.Apply(b.Context(), thinpool.Options(config, report.VG(name))))
 		class.Type = types.TypeThin
 		class.ThinPoolConfig = &deviceclass.ThinPool{Name: config.Name, OverprovisionRatio: 10}
 	}

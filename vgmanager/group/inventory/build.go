@@ -16,7 +16,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -28,7 +30,7 @@ type Input struct {
 	Node     string
 	Clusters []string
 	// Classes are the device classes of the node, with their observations.
-	Classes []plan.ClassState
+	Classes []selection.ClassState
 	// Probed are the devices that were read, with the reasons found.
 	Probed map[device.Number][]device.Reason
 	// Failing are the devices that return errors or do not respond.
@@ -44,7 +46,7 @@ type Input struct {
 
 // Build returns the list, sorted by name and within the budget, and the number of omitted devices.
 func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
-	pvs := plan.PhysicalVolumes(in.Report)
+	pvs := state.PhysicalVolumes(in.Report)
 	b := listing{Input: in, pvs: pvs, identities: device.Identities(in.Devices),
 		fingerprints: device.NewFingerprints(in.Devices, pvs)}
 	var list []v1alpha1.DeviceStatus
@@ -119,7 +121,8 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 		if reasons[i].Code == device.InVolumeGroup && !d.OSDisk {
 			pv := b.pvs[d.Number]
 			group := b.group(pv.GroupUUID)
-			reasons[i].Message += plan.Ways(b.Classes, pv, group) + plan.ActiveOfOthers(group, b.Node, b.Clusters...)
+			reasons[i].Message += selection.Ways(b.Classes, pv, group) + ownership.ActiveOfOthers(group, b.Node,
+				b.Clusters...)
 		}
 	}
 	if err := b.Failing[d.Number]; err != nil {
@@ -158,7 +161,7 @@ func stateOf(reasons []device.Reason) v1alpha1.DeviceState {
 
 func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
 	var list []v1alpha1.DeviceEligibility
-	for _, verdict := range plan.Judge(b.Classes, d) {
+	for _, verdict := range selection.Judge(b.Classes, d) {
 		entry := v1alpha1.DeviceEligibility{DeviceClass: verdict.Class, Eligible: verdict.Eligible}
 		for _, code := range verdict.Codes {
 			entry.Reasons = append(entry.Reasons, string(code))
@@ -272,7 +275,7 @@ func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
 	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup),
 		Message: "is a physical volume of the volume group " + group + ", and is missing"}}
 	entry.Eligibility = nil
-	entry.Labels = plan.LabelsOf(b.Labels, entry.ID)
+	entry.Labels = selection.LabelsOf(b.Labels, entry.ID)
 	entry.Holders = nil
 	entry.MountPoints = nil
 	entry.Partitions = nil
@@ -362,7 +365,7 @@ func rank(d v1alpha1.DeviceStatus) int {
 		return 1
 	case d.State == v1alpha1.DeviceAvailable || d.State == v1alpha1.DeviceUnknown:
 		return 2
-	case !plan.OmittedFirst(&d):
+	case !state.OmittedFirst(&d):
 		return 3
 	}
 	return 4

@@ -14,7 +14,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -237,12 +238,12 @@ func TestALongListHasTheDisksThatOtherNodesCompare(t *testing.T) {
 
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
-	w := plan.Desired{Name: "vg1", Node: "n1",
+	w := state.Desired{Name: "vg1", Node: "n1",
 		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
-	look := plan.ClassState{Desired: w, Node: plan.NewNodeSnapshot(report, devices, nil, nil).For(w)}
-	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []plan.ClassState{look}})
+	look := selection.ClassState{Desired: w, Node: state.NewNodeSnapshot(report, devices, nil, nil).For(w)}
+	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []selection.ClassState{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
 		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},
 		"/dev/sdc": {{DeviceClass: "vg1", Reasons: []string{"NotSelected"}}},
@@ -258,21 +259,21 @@ func TestEligibility(t *testing.T) {
 // the operating system must get none.
 func TestTheListNamesTheWaysForAVolumeGroupOfNobody(t *testing.T) {
 	vg := ours()
-	used := plan.ClassState{Desired: plan.Desired{Name: "vg1", Node: "n1"},
-		Node: plan.NodeState{Report: &lvm.Report{VGs: []lvm.VG{vg}}}}
+	used := selection.ClassState{Desired: state.Desired{Name: "vg1", Node: "n1"},
+		Node: state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{vg}}}}
 	system := edit(disk("b"), func(d *device.Device) { d.OSDisk = true })
 	untagged := vg
 	untagged.Tags = nil
 	const wipe, adopt, existing = "add the UUID to wipeVolumeGroups", "add the UUID to adopt", "set existingVolumeGroup: vg1"
 	for name, tt := range map[string]struct {
 		device  device.Device
-		classes []plan.ClassState
+		classes []selection.ClassState
 		vg      lvm.VG
 		want    []string
 	}{
 		"no device class":           {disk("b"), nil, vg, []string{wipe, adopt}},
 		"a group without our tags":  {disk("b"), nil, untagged, []string{wipe, existing}},
-		"a device class":            {disk("b"), []plan.ClassState{used}, vg, nil},
+		"a device class":            {disk("b"), []selection.ClassState{used}, vg, nil},
 		"the disk of the system":    {system, nil, vg, nil},
 		"the system, without a tag": {system, nil, untagged, nil},
 	} {
@@ -298,7 +299,7 @@ func TestLabelsOfDevices(t *testing.T) {
 	}
 	before := []v1alpha1.DeviceStatus{{Name: "/dev/sdc", ID: "serial:serial-c", PVUUID: "pv-c",
 		Labels: map[string]string{"tier": "outdated"}}}
-	in := Input{Devices: plan.WithLabels([]device.Device{disk("b"), disk("d")}, labels), Labels: labels, Before: before,
+	in := Input{Devices: selection.WithLabels([]device.Device{disk("b"), disk("d")}, labels), Labels: labels, Before: before,
 		Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon}
 	list, _ := Build(in)
 	for name, want := range map[string]map[string]string{"/dev/sdb": {"tier": "fast"}, "/dev/sdc": {"tier": "slow"},

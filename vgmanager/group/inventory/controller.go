@@ -21,7 +21,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host/lvmsource"
@@ -232,7 +233,7 @@ func (r *Reconciler) observe(ctx context.Context, labels []v1alpha1.DeviceLabels
 	if err != nil {
 		return Input{}, err
 	}
-	devices = plan.WithLabels(devices, labels)
+	devices = selection.WithLabels(devices, labels)
 	classes, err := r.classes(ctx, report, devices)
 	if err != nil {
 		return Input{}, err
@@ -241,13 +242,13 @@ func (r *Reconciler) observe(ctx context.Context, labels []v1alpha1.DeviceLabels
 	return Input{
 		Devices: devices, Report: report, Node: r.Node, Clusters: []string{r.Cluster, r.FormerCluster},
 		Classes: classes, Labels: labels, Failing: failing, Now: r.now(),
-		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
+		Probed: r.probe(ctx, devices, state.PhysicalVolumes(report), woken),
 	}, nil
 }
 
 // classes returns the device classes of this node, each with its observation.
 func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
-	devices []device.Device) ([]plan.ClassState, error) {
+	devices []device.Device) ([]selection.ClassState, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
@@ -259,25 +260,28 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 	if err := r.Client.List(ctx, approvals, client.InNamespace(r.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the LVMDeviceApprovals of node %s: %w", r.Node, err)
 	}
-	seen := plan.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
-	var classes []plan.ClassState
+	seen := state.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	var classes []selection.ClassState
 	for i := range list.Items {
-		_, applies, err := plan.Applies(&list.Items[i].Spec, node)
+		_, applies, err := state.Applies(&list.Items[i].Spec, node)
 		if err != nil {
 			return nil, fmt.Errorf("LVMVolumeGroup %s: %w", list.Items[i].Name, err)
 		}
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := plan.NewDesired(&list.Items[i], list.Items, node, r.Cluster)
+		w, err := state.NewDesired(&list.Items[i], list.Items, node, r.Cluster)
 		if err != nil {
 			return nil, err
 		}
 		w.FormerCluster = r.FormerCluster
-		w.Approvals = plan.ApprovalsFor(approvals.Items, r.Node, w.Name)
-		classes = append(classes, plan.ClassState{Desired: w, Node: seen.For(w)})
+		w.Approvals = selection.ApprovalsFor(approvals.Items, r.Node, w.Name)
+		classes = append(classes, selection.ClassState{Desired: w, Node: seen.For(w)})
 	}
-	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Desired.Name, b.Desired.Name) })
+	slices.SortFunc(classes, func(a, b selection.ClassState) int {
+		return strings.Compare(a.Desired.Name,
+			b.Desired.Name)
+	})
 	return classes, nil
 }
 

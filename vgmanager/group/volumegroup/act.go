@@ -5,19 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/attempts"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/poolmetadata"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // act performs one action. Its plan must come from an observation of the node in the same reconcile.
-func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+func (r *Reconciler) act(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
 	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Group())
 	if len(a.Devices) > 0 {
 		logger = logger.WithValues("devices", device.Names(a.Devices))
@@ -26,7 +34,7 @@ func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, 
 		logger = logger.WithValues("physicalVolumes", lvm.PVNames(a.PVs))
 	}
 	if !w.UsesExisting() {
-		r.LVM.AcceptLoss(w.Name, plan.AcceptedLosses(w, s))
+		r.LVM.AcceptLoss(w.Name, members.AcceptedLosses(w, s))
 	}
 	if err := r.perform(ctx, w, s, a); err != nil {
 		return err
@@ -35,148 +43,129 @@ func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, 
 	return nil
 }
 
-func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+func (r *Reconciler) perform(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	if a.Change != nil {
+		return r.LVM.Apply(ctx, a.Change)
+	}
 	switch a.Kind {
-	case plan.WipeDevice:
-		return r.wipe(ctx, w, s, a.Wipe)
-	case plan.DeactivateVG:
-		return r.deactivateGroup(ctx, w, s, a)
-	case plan.CreateVG:
-		return r.createVG(ctx, w, s, a)
-	case plan.UnhideVG:
-		return r.unhide(ctx, w, a)
-	case plan.TagVG:
-		return r.LVM.Apply(ctx, lvm.VGChangeTags{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
-	case plan.RenameVG:
+	case state.WipeDevice:
+		return r.wiper.wipe(ctx, w, s, a.Wipe)
+	case state.DeactivateVG:
+		return r.wiper.deactivateGroup(ctx, w, s, a)
+	case state.CreateVG:
+		return r.group.createVG(ctx, w, s, a)
+	case state.UnhideVG:
+		return r.hidden.Unhide(ctx, w, a)
+	case state.RenameVG:
 		return pathExists(w, r.LVM.Apply(ctx, lvm.VGRename{UUID: a.VGUUID, Name: w.Name}))
-	case plan.ExtendVG:
-		return r.extendVG(ctx, w, s, a)
-	case plan.Activate:
-		return r.activate(ctx, w, plan.GroupOf(w, s))
-	case plan.CreatePool, plan.ExtendPool, plan.ExtendMeta, plan.SetDiscards:
-		return r.changePool(ctx, w, a)
-	case plan.PublishClass:
+	case state.ExtendVG:
+		return r.group.extendVG(ctx, w, s, a)
+	case state.Activate:
+		return r.group.activate(ctx, w, ownership.GroupOf(w, s))
+	case state.PublishClass:
 		return r.Classes.Publish(a.Class)
-	case plan.WithdrawClass:
+	case state.WithdrawClass:
 		return r.Classes.Withdraw(w.Name)
-	case plan.RemovePool:
-		return r.removePool(ctx, w, a)
-	case plan.RemoveVG:
-		return r.removeVG(ctx, w, a)
-	case plan.RemovePVs:
-		return r.removePVs(ctx, w, a)
+	case state.RemovePool:
+		return r.group.removePool(ctx, w, a)
+	case state.RemoveVG:
+		return r.group.removeVG(ctx, w, a)
+	case state.RemovePVs:
+		return r.group.removePVs(ctx, w, a)
 	}
 	return r.performOnDevice(ctx, w, s, a)
 }
 
-func (r *Reconciler) changePool(ctx context.Context, w plan.Desired, a plan.Action) error {
-	pool := w.Spec.ThinPoolConfig.Name
-	switch a.Kind {
-	case plan.ExtendPool:
-		config := w.Spec.ThinPoolConfig
-		return r.LVM.Apply(ctx, lvm.LVExtend{VG: w.Name, Name: pool, Size: a.Size,
-			Stripes: config.DataStripes(), StripeSize: lvm.Bytes(config.StripeBytes())})
-	case plan.ExtendMeta:
-		return r.LVM.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: w.Name, Pool: pool, Add: a.Size})
-	case plan.SetDiscards:
-		return r.LVM.Apply(ctx, lvm.ThinPoolSetDiscards{VG: w.Name, Pool: pool, Mode: a.Discards})
-	}
-	return r.LVM.Apply(ctx, a.Pool)
-}
-
 // performOnDevice performs the actions on single devices of the group.
-func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+func (r *Reconciler) performOnDevice(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
 	switch a.Kind {
-	case plan.Cordon:
-		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name, Allocatable: false,
-			AddTag: plan.CordonTag})
-	case plan.ResizePV:
-		return r.LVM.Apply(ctx, lvm.PVResize{VG: w.Name, Device: a.PVs[0].Name})
-	case plan.Uncordon:
-		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name, Allocatable: true,
-			RemoveTag: plan.CordonTag})
-	case plan.SuspendPV:
-		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name,
-			Allocatable: a.PVs[0].Allocatable, AddTag: deviceclass.SuspendedTag})
-	case plan.ResumePV:
-		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name,
-			Allocatable: a.PVs[0].Allocatable, RemoveTag: deviceclass.SuspendedTag})
-	case plan.StartMove:
-		return r.startMove(ctx, w, a)
-	case plan.ResumeMove:
-		return r.resumeMove(ctx, w, s)
-	case plan.AbortMove:
-		return r.LVM.Apply(ctx, lvm.PVMoveAbort{Source: a.PVs[0].Name})
-	case plan.ReduceVG:
-		return r.reduceVG(ctx, w, s, a)
-	case plan.ReduceLost:
-		return r.reduceLost(ctx, w, a)
-	case plan.Repair:
-		return r.LVM.Apply(ctx, lvm.LVRepair{VG: w.Name, Name: a.Volume})
-	case plan.Unmap:
+	case state.StartMove:
+		return r.group.startMove(ctx, w, a)
+	case state.ResumeMove:
+		return r.group.resumeMove(ctx, w, s)
+	case state.ReduceVG:
+		return r.group.reduceVG(ctx, w, s, a)
+	case state.ReduceLost:
+		return r.group.reduceLost(ctx, w, a)
+	case state.Unmap:
 		return r.Devices.Unmap(ctx, a.Volumes...)
-	case plan.DeactivatePool:
+	case state.DeactivatePool:
 		return r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes})
-	case plan.InspectPool, plan.CloseMetadata, plan.RepairPool, plan.ActivatePool, plan.RemoveLost:
-		return r.repair(ctx, w, s, a)
-	case plan.RestoreLabel:
-		return r.restoreLabel(ctx, w, s, a.Label)
-	case plan.VerifyLabel:
-		return r.verifyLabel(ctx, w, s, a.Label)
-	case plan.RestoreGroup:
+	case state.InspectPool, state.RepairPool, state.ActivatePool, state.RemoveLost:
+		return r.pools.Perform(ctx, w, s, a)
+	case state.RestoreLabel:
+		return r.restores.RestoreLabel(ctx, w, s, a.Label)
+	case state.VerifyLabel:
+		return r.restores.VerifyLabel(ctx, w, s, a.Label)
+	case state.RestoreGroup:
 		err := r.LVM.Apply(ctx, lvm.GroupRestore{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
 		if err != nil {
 			return err
 		}
-		return r.sequences.restart(w.Name, s.Archive.UUID, s.Before)
-	case plan.RestoreEarlier:
-		return r.startRestore(ctx, w, s)
-	case plan.AcceptMetadata:
-		return r.sequences.accept(w.Name, plan.GroupOf(w, s), s.Before)
-	case plan.TrimVolumes:
-		r.startTrim(ctx, w, s, a)
+		return r.restores.Sequences.Restart(w.Name, s.Archive.UUID, s.Before)
+	case state.RestoreEarlier:
+		return r.restores.StartRestore(ctx, w, s)
+	case state.AcceptMetadata:
+		return r.restores.Sequences.Accept(w.Name, ownership.GroupOf(w, s), s.Before)
+	case state.TrimVolumes:
+		r.trims.Start(ctx, w, s, a)
 		return nil
-	case plan.CheckVolumes, plan.RepairVolumes:
-		r.startCheck(ctx, w, s, a)
+	case state.CheckVolumes, state.RepairVolumes:
+		r.checks.Start(ctx, w, s, a)
 		return nil
-	case plan.RemoveOrphans:
-		return r.removeOrphans(ctx, w, s, a)
-	case plan.RemoveDeleted:
-		return r.removeDeleted(ctx, w, s, a)
-	case plan.RemoveUnreadable:
+	case state.RemoveOrphans:
+		return r.orphans.RemoveOrphans(ctx, w, s, a)
+	case state.RemoveDeleted:
+		return r.orphans.RemoveDeleted(ctx, w, s, a)
+	case state.RemoveUnreadable:
 		return r.LVM.Apply(ctx, lvm.LVRemoveUnreadable{VG: w.Name, Names: a.Volumes})
-	case plan.Refresh, plan.Resume, plan.Rebuild:
-		return r.reload(ctx, w, a)
+	case state.Refresh, state.Resume, state.Rebuild:
+		return r.group.reload(ctx, w, a)
 	}
 	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)
 }
 
+// groupChanges change the volume groups of this node.
+type groupChanges struct {
+	lvm      LVM
+	classes  Classes
+	objects  *clusterobjects.Objects
+	events   *eventLog
+	pools    *poolmetadata.Pools
+	moves    *moves
+	attempts attempts.All
+	released noderecord.Records[release]
+	removed  removals
+	wipes    wipeRecords
+	now      func() time.Time
+}
+
 // reload refreshes, resumes or rebuilds a volume. A failed attempt counts too, so that it does not delay the other
 // volumes.
-func (r *Reconciler) reload(ctx context.Context, w plan.Desired, a plan.Action) error {
-	defer func() { r.attempts.add(w.Name, a.Volume, r.now()) }()
-	if a.Kind == plan.Rebuild {
-		return r.LVM.Apply(ctx, lvm.LVRebuild{VG: w.Name, Name: a.Volume, Devices: lvm.PVNames(a.PVs)})
+func (g *groupChanges) reload(ctx context.Context, w state.Desired, a state.Action) error {
+	defer func() { g.attempts.Add(w.Name, a.Volume, g.now()) }()
+	if a.Kind == state.Rebuild {
+		return g.lvm.Apply(ctx, lvm.LVRebuild{VG: w.Name, Name: a.Volume, Devices: lvm.PVNames(a.PVs)})
 	}
-	return r.LVM.Apply(ctx, lvm.LVRefresh{VG: w.Name, Name: a.Volume})
+	return g.lvm.Apply(ctx, lvm.LVRefresh{VG: w.Name, Name: a.Volume})
 }
 
 // prepare checks new devices of the volume group again, right before LVM writes to them.
-func (r *Reconciler) prepare(ctx context.Context, w plan.Desired, s plan.NodeState, devices []device.Device) error {
-	if err := plan.CheckProbed(w, s, devices); err != nil {
+func (g *groupChanges) prepare(ctx context.Context, w state.Desired, s state.NodeState, devices []device.Device) error {
+	if err := selection.CheckProbed(w, s, devices); err != nil {
 		return err
 	}
-	if err := plan.CheckPeers(w, s, devices...); err != nil {
+	if err := selection.CheckPeers(w, s, devices...); err != nil {
 		return err
 	}
-	if err := r.confirmApproved(ctx, w, s, devices...); err != nil {
+	if err := g.objects.ConfirmApproved(ctx, w, s, devices...); err != nil {
 		return err
 	}
-	return r.wipes.completed(w, s, devices)
+	return g.wipes.completed(w, s, devices)
 }
 
-func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
+func (g *groupChanges) createVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	if err := g.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
 	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
@@ -184,19 +173,19 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 		// requested.
 		class := *s.Class
 		class.VolumeGroupUUID = ""
-		if err := r.Classes.Publish(class); err != nil {
+		if err := g.classes.Publish(class); err != nil {
 			return err
 		}
 	}
-	err := r.LVM.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w),
-		MetadataSize: plan.MetadataSize(a.Devices, nil)})
+	err := g.lvm.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: device.Names(a.Devices), Tags: ownership.OwnerTags(w),
+		MetadataSize: members.MetadataSize(a.Devices, nil)})
 	return pathExists(w, err)
 }
 
 // pathExists adds to an error that /dev has the name of the volume group what to do. On hosts without LVM, udev does
 // not remove links to logical volumes, so they stay if the volumes are removed with dmsetup. The command removes only
 // links that lead nowhere.
-func pathExists(w plan.Desired, err error) error {
+func pathExists(w state.Desired, err error) error {
 	if !errors.Is(err, lvm.ErrPathExists) {
 		return err
 	}
@@ -206,27 +195,27 @@ func pathExists(w plan.Desired, err error) error {
 		"give the device class another name: %[3]w", w.Name, w.Node, err)
 }
 
-func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
+func (g *groupChanges) extendVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	if err := g.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
-	return r.LVM.Apply(ctx, lvm.VGExtend{Name: w.Name, Devices: device.Names(a.Devices),
-		MetadataSize: plan.MetadataSize(a.Devices, plan.GroupOf(w, s))})
+	return g.lvm.Apply(ctx, lvm.VGExtend{Name: w.Name, Devices: device.Names(a.Devices),
+		MetadataSize: members.MetadataSize(a.Devices, ownership.GroupOf(w, s))})
 }
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
 // inactive.
-func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
-	err := r.checkBlank(ctx, w, vg)
+func (g *groupChanges) activate(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+	err := g.pools.CheckBlank(ctx, w, vg)
 	if err == nil {
 		// If volumes miss a physical volume, LVM activates the others and returns an error.
-		err = r.LVM.Apply(ctx, lvm.VGActivate{VG: w.Name})
+		err = g.lvm.Apply(ctx, lvm.VGActivate{VG: w.Name})
 	}
-	r.recordFault(w, err)
+	g.pools.RecordFault(w, err)
 	if err != nil && !errors.Is(err, lvm.ErrMissingPV) {
 		return err
 	}
-	report, err := r.LVM.Report(ctx)
+	report, err := g.lvm.Report(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,56 +227,56 @@ func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) e
 }
 
 // startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
-func (r *Reconciler) startMove(ctx context.Context, w plan.Desired, a plan.Action) error {
+func (g *groupChanges) startMove(ctx context.Context, w state.Desired, a state.Action) error {
 	o := lvm.PVMoveStart{VG: w.Name, Source: a.PVs[0].Name, Target: a.Target}
-	if err := r.LVM.Apply(ctx, o); err != nil {
+	if err := g.lvm.Apply(ctx, o); err != nil {
 		return err
 	}
-	report, err := r.LVM.Report(ctx)
+	report, err := g.lvm.Report(ctx)
 	if err != nil {
 		return err
 	}
 	if vg := report.VG(w.Name); vg != nil {
-		r.attend(vg)
+		g.moves.attend(vg)
 	}
 	return nil
 }
 
-func (r *Reconciler) resumeMove(ctx context.Context, w plan.Desired, s plan.NodeState) error {
-	if err := r.LVM.Apply(ctx, lvm.PVMoveResume{}); err != nil {
+func (g *groupChanges) resumeMove(ctx context.Context, w state.Desired, s state.NodeState) error {
+	if err := g.lvm.Apply(ctx, lvm.PVMoveResume{}); err != nil {
 		return err
 	}
-	r.attend(plan.GroupOf(w, s))
+	g.moves.attend(ownership.GroupOf(w, s))
 	return nil
 }
 
 // reduceVG removes an empty device from the group. The next reconcile removes its label, according to the record.
-func (r *Reconciler) reduceVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	note := plan.NewRemoval(s, a.PVs[0])
+func (g *groupChanges) reduceVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	note := state.NewRemoval(s, a.PVs[0])
 	named := func(uuid string) bool {
 		return slices.ContainsFunc(w.Spec.DeviceRequests,
 			func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })
 	}
-	if err := r.removed.add(w.Name, note, named); err != nil {
+	if err := g.removed.add(w.Name, note, named); err != nil {
 		return err
 	}
-	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
+	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
-	if err := r.LVM.Apply(ctx, lvm.VGReduce{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
+	if err := g.lvm.Apply(ctx, lvm.VGReduce{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
 		return err
 	}
-	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
+	g.events.emit(w, corev1.EventTypeNormal, state.EventDeviceRemoved,
 		fmt.Sprintf("device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
 			"it can be detached", a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
 	return nil
 }
 
-func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Action) error {
-	if err := r.LVM.Apply(ctx, lvm.VGReduceMissing{VG: w.Name}); err != nil {
+func (g *groupChanges) reduceLost(ctx context.Context, w state.Desired, a state.Action) error {
+	if err := g.lvm.Apply(ctx, lvm.VGReduceMissing{VG: w.Name}); err != nil {
 		return err
 	}
-	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
+	g.events.emit(w, corev1.EventTypeNormal, state.EventDeviceRemoved,
 		fmt.Sprintf("the missing physical volume %s of node %s was removed from volume group %s", a.PVs[0].UUID,
 			w.Node, w.Name))
 	return nil
@@ -296,37 +285,37 @@ func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Acti
 // removePool removes the previous metadata that repairs left, and then the pool. It deactivates them first: LVM removes
 // active volumes only with --yes, which would also confirm the removal of the volumes of the pool. LVM removes an empty
 // inactive pool without a question. For one with volumes it asks, and takes "no" as the answer.
-func (r *Reconciler) removePool(ctx context.Context, w plan.Desired, a plan.Action) error {
+func (g *groupChanges) removePool(ctx context.Context, w state.Desired, a state.Action) error {
 	if len(a.Volumes) > 0 {
-		if err := r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes}); err != nil {
+		if err := g.lvm.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes}); err != nil {
 			return err
 		}
-		return r.LVM.Apply(ctx, lvm.LVRemoveInactive{VG: w.Name, Names: a.Volumes})
+		return g.lvm.Apply(ctx, lvm.LVRemoveInactive{VG: w.Name, Names: a.Volumes})
 	}
 	pool := w.Spec.ThinPoolConfig.Name
-	if err := r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: []string{pool}}); err != nil {
+	if err := g.lvm.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: []string{pool}}); err != nil {
 		return err
 	}
-	return r.LVM.Apply(ctx, lvm.ThinPoolRemove{VG: w.Name, Name: pool})
+	return g.lvm.Apply(ctx, lvm.ThinPoolRemove{VG: w.Name, Name: pool})
 }
 
 // removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
-func (r *Reconciler) removeVG(ctx context.Context, w plan.Desired, a plan.Action) error {
-	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
+func (g *groupChanges) removeVG(ctx context.Context, w state.Desired, a state.Action) error {
+	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
-	return r.LVM.Apply(ctx, lvm.VGRemove{VG: w.Name})
+	return g.lvm.Apply(ctx, lvm.VGRemove{VG: w.Name})
 }
 
 // removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
-func (r *Reconciler) removePVs(ctx context.Context, w plan.Desired, a plan.Action) error {
+func (g *groupChanges) removePVs(ctx context.Context, w state.Desired, a state.Action) error {
 	var errs []error
 	for _, pv := range a.PVs {
-		if err := r.LVM.Apply(ctx, lvm.PVRemove{Device: pv.Name}); err != nil {
+		if err := g.lvm.Apply(ctx, lvm.PVRemove{Device: pv.Name}); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, r.LVM.Apply(ctx, lvm.DevicesFileRemove{Device: pv.Name}))
+		errs = append(errs, g.lvm.Apply(ctx, lvm.DevicesFileRemove{Device: pv.Name}))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -334,5 +323,5 @@ func (r *Reconciler) removePVs(ctx context.Context, w plan.Desired, a plan.Actio
 	if w.Leaving {
 		return nil // until the status is written, the records distinguish a removed group from a missing one
 	}
-	return r.released.forget(w.Name)
+	return g.released.Forget(w.Name)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
 
@@ -24,7 +24,7 @@ func (s *scene) fingerprint(disk string) string {
 	s.ok(err)
 	report, err := lvmexec.New(s.runner).Report(s.Context())
 	s.ok(err)
-	pvs := plan.PhysicalVolumes(report)
+	pvs := state.PhysicalVolumes(report)
 	at := slices.IndexFunc(devices, func(d device.Device) bool { return slices.Contains(d.Links, disk) })
 	if at < 0 {
 		s.Fatalf("%s is not listed", disk)

@@ -128,13 +128,13 @@ func TestAnApprovalIsReadAgainBeforeADeviceIsUsed(t *testing.T) {
 		b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Approval: v1alpha1.ApprovalRequired})
 		b.approve("b", b.devices.list[0])
 		live.Reader = b.client
-		b.agent.Live = live.withdrawn
+		b.agent.objects.Live = live.withdrawn
 		_, err := b.reconcile()
 		if err == nil || !strings.Contains(err.Error(), live.says) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		b.wantState(v1alpha1.VGStatusFailed, live.says)
-		b.agent.Live = b.client
+		b.agent.objects.Live = b.client
 		b.settle()
 		b.wantState(v1alpha1.VGStatusReady)
 	}
@@ -159,7 +159,7 @@ func TestAWipeNeedsConsentAndApproval(t *testing.T) {
 	if o := b.devices.options; o.Fingerprint != approval.Spec.Fingerprint || len(o.Reasons) == 0 {
 		t.Errorf("wiped as %q with %v", o.Fingerprint, o.Reasons)
 	}
-	records, err := b.agent.wipes.read("vg1")
+	records, err := b.agent.wiper.records.Read("vg1")
 	if err != nil || len(records) != 1 || records[0].Approved != approval.Spec.Fingerprint || records[0].Blank == "" {
 		t.Errorf("got %+v, %v", records, err)
 	}
@@ -170,7 +170,7 @@ func TestApprovalsThatCannotBeReadChangeNothing(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Approval: v1alpha1.ApprovalRequired})
 	b.settle()
 	b.drain()
-	b.agent.Client = failingList{b.client}
+	b.agent.objects.Client = failingList{b.client}
 	if _, err := b.reconcile(); err == nil || !strings.Contains(err.Error(), "LVMDeviceApprovals") {
 		t.Errorf("got %v", err)
 	}
@@ -188,11 +188,11 @@ func (f failingList) List(ctx context.Context, list client.ObjectList, options .
 func TestTheDeviceClassOfAnApproval(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	approval := b.approve("b", b.devices.list[0])
-	if got := b.agent.approved(t.Context(), approval); len(got) != 1 || got[0].Name != "vg1" {
+	if got := b.agent.objects.Approved(t.Context(), approval); len(got) != 1 || got[0].Name != "vg1" {
 		t.Errorf("got %v", got)
 	}
 	approval.Spec.NodeName = "other"
-	if got := b.agent.approved(t.Context(), approval); len(got) > 0 {
+	if got := b.agent.objects.Approved(t.Context(), approval); len(got) > 0 {
 		t.Errorf("of another node: got %v", got)
 	}
 }

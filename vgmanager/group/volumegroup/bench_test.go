@@ -21,7 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -213,12 +213,12 @@ func (b *bench) options(l LVM, d Devices) Options {
 }
 
 // alone is what ReadPeers returns on the only node of a cluster, after the inventory listed its devices.
-func alone(_ context.Context, devices []device.Device) (*plan.Peers, error) {
+func alone(_ context.Context, devices []device.Device) (*state.Peers, error) {
 	own := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	for _, d := range devices {
 		own.Status.Devices = append(own.Status.Devices, v1alpha1.DeviceStatus{WWN: d.WWN, ID: d.Identity()})
 	}
-	return plan.NewPeers(devices, own), nil
+	return state.NewPeers(devices, own), nil
 }
 
 func (b *bench) reconcile() (ctrl.Result, error) {

@@ -11,7 +11,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
@@ -35,10 +36,10 @@ func TestLabCapacity(t *testing.T) {
 		ctx := t.Context()
 		used := disks[:len(c.DisksMiB)]
 		w := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
-		must(l.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: used, Tags: plan.OwnerTags(w)}))
+		must(l.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: used, Tags: ownership.OwnerTags(w)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.Apply(ctx, plan.PoolOptions(w.Spec.ThinPoolConfig, report.VG("vg1"))))
+		must(l.Apply(ctx, thinpool.Options(w.Spec.ThinPoolConfig, report.VG("vg1"))))
 		state := offered(t, l, w)
 		report, err = l.Report(ctx)
 		must(err)

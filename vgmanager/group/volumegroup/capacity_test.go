@@ -11,6 +11,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -57,20 +59,20 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 }
 
 // capacityClass returns a device class with the volume group vg1 on this node.
-func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Desired {
-	return plan.Desired{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
+func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
+	return state.Desired{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
-func offered(t *testing.T, l engine.LVM, w plan.Desired) engine.ClassState {
+func offered(t *testing.T, l engine.LVM, w state.Desired) engine.ClassState {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := plan.New(w, plan.NodeState{Report: report})
-	if p.Action.Kind != plan.PublishClass {
-		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, plan.PublishClass, p.Problems)
+	p := plan.New(w, state.NodeState{Report: report})
+	if p.Action.Kind != state.PublishClass {
+		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, state.PublishClass, p.Problems)
 	}
 	engine, err := engine.New(l, nil, "")
 	if err != nil {
@@ -97,7 +99,7 @@ func TestCapacityOfDisks(t *testing.T) {
 				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
 			}
 			w := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
-			group := lvm.VGCreate{Name: w.Name, Devices: paths, Tags: plan.OwnerTags(w)}
+			group := lvm.VGCreate{Name: w.Name, Devices: paths, Tags: ownership.OwnerTags(w)}
 			if err := fake.Apply(t.Context(), group); err != nil {
 				t.Fatal(err)
 			}

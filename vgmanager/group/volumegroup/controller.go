@@ -20,7 +20,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/taint"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/attempts"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/fsjobs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/hiddenpvs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/orphanremoval"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/existing"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/poolmetadata"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/restore"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
@@ -77,17 +87,32 @@ type LVM interface {
 	Kernel
 }
 
-// Devices reads the block devices of the node.
-type Devices interface {
+// DeviceList lists the block devices of the node.
+type DeviceList interface {
 	List(ctx context.Context) ([]device.Device, error)
 	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
 	Resolve(path string) (device.Number, error)
+}
+
+// Mappings are the devices of the device mapper.
+type Mappings interface {
 	Below(number device.Number) ([]device.Number, error)
 	Mapped(vgUUID string) ([]string, error)
 	Unmap(ctx context.Context, names ...string) error
+}
+
+// Contents reads what is on devices.
+type Contents interface {
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
 	Content(ctx context.Context, d device.Device) ([]device.Signature, []device.Reason)
 	LastMount(ctx context.Context, d device.Device) (time.Time, error)
+}
+
+// Devices are the block devices of the node.
+type Devices interface {
+	DeviceList
+	Mappings
+	Contents
 	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
 }
 
@@ -137,12 +162,12 @@ type Options struct {
 	// IsBlank returns true if the first block of the metadata of a thin pool, on a device, has only zeros.
 	IsBlank func(ctx context.Context, device string) (bool, error)
 	// FileSystems are the mounted file systems of the node.
-	FileSystems FileSystems
+	FileSystems fsjobs.FileSystems
 	// Checker checks and repairs the file systems that are not mounted.
-	Checker Checker
+	Checker fsjobs.Checker
 	// Peers reads what the node statuses list about the devices of this node, as ReadPeers does. It is called right
 	// before devices are taken.
-	Peers func(ctx context.Context, devices []device.Device) (*plan.Peers, error)
+	Peers func(ctx context.Context, devices []device.Device) (*state.Peers, error)
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
@@ -154,58 +179,60 @@ type Options struct {
 // Reconciler reconciles the volume groups of one node. It reconciles one at a time, so it needs no locks.
 type Reconciler struct {
 	Options
-	released records[release]
-	removed  removals
-	wipes    wipeRecords
-	plans    recoveryPlans
-	// sequences has the highest change of each volume group that was seen.
-	sequences *sequences
-	// names are the last known devices of physical volumes, by UUID.
-	names map[string]string
+	objects    *clusterobjects.Objects
+	entries    *statusEntries
+	events     *eventLog
+	recoveries *recoveries
+	known      *knownDevices
+	hidden     *hiddenpvs.Groups
+	moves      *moves
+	group      *groupChanges
+	wiper      *wiper
+	pools      *poolmetadata.Pools
+	restores   *restore.Restores
+	orphans    *orphanremoval.Removal
+	trims      *fsjobs.Trims
+	checks     *fsjobs.Checks
 	// unsettled has the volume groups whose last reconcile planned a change.
 	unsettled map[string]bool
-	// deletions are the records of deleted volumes.
-	deletions deletions
-	firstSeen map[device.Number]time.Time
-	moves     map[string]move
-	attempts  attempts
 	// failures are the changes that failed at their last attempt, by device class.
-	failures map[string][]plan.Failure
-	// faults has why LVM did not activate thin pools, by volume group. inspections has what is known about the metadata
-	// of thin pools.
-	faults      map[string]error
-	inspections *inspections
-	// verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
-	verified map[string][]string
-	// trims and checks are the runs that trim file systems, and that check or repair them.
-	trims  *runs[plan.Trim]
-	checks *runs[plan.FileSystemRun]
-	// erasing are the names of the volumes that are being erased before their removal, by volume group.
-	erasing map[string][]string
-	// labels is the cache of the labels of hidden devices.
-	labels labelCache
-	// replacements has what is known about metadata that was replaced, by volume group.
-	replacements map[string]replacement
-	// memberships are the device classes for which this process has confirmed the membership of the node.
-	memberships map[string]membership
-	now         func() time.Time
-	pause       func(time.Duration)
-	wake        waker
+	failures map[string][]state.Failure
+	now      func() time.Time
+	pause    func(time.Duration)
+	wake     waker
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{
-		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
-		wipes: newWipeRecords(o.StateDir), sequences: newSequences(o.StateDir), names: map[string]string{},
-		plans:     newRecoveryPlans(o.StateDir),
-		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		attempts: attempts{}, failures: map[string][]plan.Failure{}, faults: map[string]error{},
-		verified:    map[string][]string{},
-		inspections: newInspections(), trims: newRuns[plan.Trim](), erasing: map[string][]string{},
-		checks: newRuns[plan.FileSystemRun](), replacements: map[string]replacement{},
-		memberships: map[string]membership{}, now: time.Now, pause: time.Sleep, wake: newWaker(),
-	}
+	r := &Reconciler{Options: o, unsettled: map[string]bool{}, failures: map[string][]state.Failure{}, now: time.Now,
+		pause: time.Sleep, wake: newWaker()}
+	now := func() time.Time { return r.now() } // a test can set another clock later
+	r.objects = &clusterobjects.Objects{Client: o.Client, Live: o.Live, Node: o.Node, Namespace: o.Namespace}
+	r.entries = &statusEntries{Objects: r.objects, memberships: map[string]membership{}}
+	r.events = &eventLog{recorder: o.Recorder, node: o.Node, namespace: o.Namespace}
+	r.recoveries = &recoveries{Objects: r.objects, recorder: o.Recorder, plans: newRecoveryPlans(o.StateDir),
+		now: now}
+	r.known = &knownDevices{names: map[string]string{}, firstSeen: map[device.Number]time.Time{}, now: now}
+	r.hidden = &hiddenpvs.Groups{LVM: o.LVM, Now: now}
+	r.moves = &moves{progress: map[string]move{}, now: now}
+	r.pools = &poolmetadata.Pools{LVM: o.LVM, Read: o.Inspect, SalvageTo: o.Salvage, IsBlank: o.IsBlank,
+		StateDir: o.StateDir, Faults: map[string]error{}, Inspections: poolmetadata.NewInspections(),
+		Attempts: attempts.All{}, Now: now, Wake: r.Wake}
+	r.restores = &restore.Restores{LVM: o.LVM, Devices: o.Devices, Objects: r.objects, Pools: r.pools,
+		StateDir: o.StateDir, Sequences: restore.NewSequences(o.StateDir), Verified: map[string][]string{},
+		Replacements: map[string]restore.Replacement{}}
+	r.wiper = &wiper{lvm: o.LVM, devices: o.Devices, objects: r.objects, entries: r.entries, events: r.events,
+		records: newWipeRecords(o.StateDir), stateDir: o.StateDir, now: now}
+	r.group = &groupChanges{lvm: o.LVM, classes: o.Classes, objects: r.objects, events: r.events, pools: r.pools,
+		moves: r.moves, attempts: r.pools.Attempts, released: newReleases(o.StateDir),
+		removed: newRemovals(o.StateDir), wipes: r.wiper.records, now: now}
+	r.orphans = &orphanremoval.Removal{LVM: o.LVM, Classes: o.Classes, Eraser: o.Eraser, Objects: r.objects,
+		Emit: r.events.emit, Orphans: o.Orphans, Erasing: map[string][]string{}, Now: now}
+	r.trims = &fsjobs.Trims{LVM: o.LVM, FileSystems: o.FileSystems, Runs: fsjobs.NewRuns[state.Trim](), Now: now,
+		Wake: r.Wake}
+	r.checks = &fsjobs.Checks{LVM: o.LVM, Checker: o.Checker, Runs: fsjobs.NewRuns[state.FileSystemRun](), Now: now,
+		Pause: func(d time.Duration) { r.pause(d) }, Wake: r.Wake}
+	return r
 }
 
 // Delays before the next reconcile.
@@ -242,11 +269,11 @@ const (
 // Reconcile performs the next step for the volume group of one LVMVolumeGroup.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &v1alpha1.LVMVolumeGroup{}
-	err := r.Client.Get(ctx, req.NamespacedName, object)
+	err := r.objects.Client.Get(ctx, req.NamespacedName, object)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = errors.Join(r.leaveDeleted(ctx, req.NamespacedName),
-			r.rejectRecoveries(ctx, req.Name, fmt.Sprintf("device class %s does not exist", req.Name)))
+		err = errors.Join(r.entries.leaveDeleted(ctx, req.NamespacedName),
+			r.recoveries.reject(ctx, req.Name, fmt.Sprintf("device class %s does not exist", req.Name)))
 	case err == nil:
 		var result ctrl.Result
 		if result, err = r.reconcile(ctx, object); err == nil {
@@ -261,33 +288,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
-	nodeStatus, err := r.nodeStatus(ctx, r.Client)
+	nodeStatus, err := r.entries.nodeStatus(ctx, r.objects.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !object.DeletionTimestamp.IsZero() {
 		// The nodeSelector does not matter here: a node removes what it created, even if it is no longer selected.
-		ours, err := r.isMember(ctx, object, nodeStatus)
+		ours, err := r.entries.isMember(ctx, object, nodeStatus)
 		if !ours || err != nil {
 			return ctrl.Result{}, err
 		}
 		return r.step(ctx, object, nodeStatus)
 	}
 	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+	if err := r.objects.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
 		return ctrl.Result{}, fmt.Errorf("read node %s: %w", r.Node, err)
 	}
-	_, selected, err := plan.Applies(&object.Spec, node)
+	_, selected, err := state.Applies(&object.Spec, node)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	if !selected || taint.Untolerated(node, object.Spec.Tolerations) != nil {
-		ours, err := r.isMember(ctx, object, nodeStatus)
+		ours, err := r.entries.isMember(ctx, object, nodeStatus)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if !ours {
-			return ctrl.Result{}, r.rejectRecoveries(ctx, object.Name,
+			return ctrl.Result{}, r.recoveries.reject(ctx, object.Name,
 				fmt.Sprintf("device class %s has no volume group on node %s", object.Name, r.Node))
 		}
 	}
@@ -295,7 +322,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		// The operator creates the node status. Without it, the agent does not change the node.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	nodeStatus, err = r.join(ctx, object, nodeStatus)
+	nodeStatus, err = r.entries.join(ctx, object, nodeStatus)
 	if nodeStatus == nil || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -304,17 +331,17 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 
 // outcome is the result of one step.
 type outcome struct {
-	plan.Outcome
+	state.Outcome
 	// acted: the plan's action was performed.
 	acted bool
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
-func (o outcome) accepted(w plan.Desired) []string {
+func (o outcome) accepted(w state.Desired) []string {
 	if o.ObserveFailed {
 		return nil
 	}
-	return plan.AcceptedLosses(w, o.Node)
+	return members.AcceptedLosses(w, o.Node)
 }
 
 // step observes, plans, acts and reports.
@@ -324,31 +351,22 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	recoveries, err := r.recoveries(ctx, w.Name)
+	recoveries, err := r.recoveries.open(ctx, w.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if w.UsesExisting() {
-		if err := r.rejectRecoveries(ctx, w.Name, plan.NoRecovery(w)); err != nil {
+		if err := r.recoveries.reject(ctx, w.Name, existing.NoRecovery(w)); err != nil {
 			return ctrl.Result{}, err
 		}
 		recoveries = nil
 	}
-	first, approved, err := r.plans.next(ctx, w.Name, recoveries)
+	first, approved, err := r.recoveries.plans.next(ctx, w.Name, recoveries)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if first != nil {
-		w.Recovery = approved
-		w.RestoringGroup = first.Spec.Action == v1alpha1.RecoveryRestoreMetadata
-		w.Restoring = first.Spec.Action == v1alpha1.RecoveryRestoreLabels
-		w.Repairing = first.Spec.Action == v1alpha1.RecoveryRepairThinPool
-		w.FreeingSpace = first.Spec.Action == v1alpha1.RecoveryFreePoolSpace
-		if first.Spec.Action == v1alpha1.RecoveryDeleteOrphans {
-			w.Orphans = first.Spec.Volumes
-		}
-		w.Import = plan.NewImport(first)
-		w.Check = checkOf(first)
+		plan.Open(&w, first, approved)
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)
@@ -360,32 +378,32 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	}
 	// A recovery that cannot be reported must not keep the status of the volume group from being written.
-	reported := errors.Join(r.reportRecoveries(ctx, w, first, recoveries, o), r.removeAbandoned(w))
+	reported := errors.Join(r.recoveries.report(ctx, w, first, recoveries, o), r.pools.RemoveAbandoned(w))
 	if o.Plan.Finished {
 		result, err := r.finish(ctx, object, nodeStatus)
 		return result, errors.Join(err, reported)
 	}
-	r.nameVolumes(ctx, w, o.Plan.Problems)
+	r.objects.NameVolumes(ctx, w, o.Plan.Problems)
 	result, err := r.publish(ctx, object, nodeStatus, w, o)
 	return result, errors.Join(err, reported)
 }
 
 // wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
-func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Desired, error) {
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (state.Desired, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return plan.Desired{}, fmt.Errorf("read node %s: %w", r.Node, err)
+	if err := r.objects.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return state.Desired{}, fmt.Errorf("read node %s: %w", r.Node, err)
 	}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return plan.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	if err := r.objects.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return state.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	w, err := plan.NewDesired(object, list.Items, node, r.Cluster)
+	w, err := state.NewDesired(object, list.Items, node, r.Cluster)
 	if err != nil {
 		return w, err
 	}
 	w.FormerCluster = r.FormerCluster
-	w.Approvals, err = r.approvals(ctx, w)
+	w.Approvals, err = r.objects.Approvals(ctx, w)
 	return w, err
 }
 
@@ -397,14 +415,14 @@ func (r *Reconciler) changed() {
 
 // publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
-	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired, o outcome) (ctrl.Result, error) {
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w state.Desired, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
 		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		r.event(object, before, after, o.Event())
-		r.approvalEvents(w, before, after)
+		r.events.changed(object, before, after, plan.Event(o.Outcome))
+		r.events.approvals(w, before, after)
 	}
 	switch {
 	case o.Err != nil:
@@ -414,7 +432,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 	case w.Deleting || o.Plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.attempts.delay(w.Name, r.now(), jitter(resync))}, nil
+	return ctrl.Result{RequeueAfter: r.group.attempts.Delay(w.Name, r.now(), afterChange, jitter(resync))}, nil
 }
 
 // jitter spreads the reconciles of the nodes of a cluster over time.

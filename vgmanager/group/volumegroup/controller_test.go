@@ -323,7 +323,7 @@ func TestAStaleCacheLosesNothing(t *testing.T) {
 	latest := stale.DeepCopy()
 	latest.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/other", ID: "other", State: v1alpha1.DeviceAvailable}}
 	b.ok(b.client.Status().Update(t.Context(), latest))
-	b.agent.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
+	b.agent.objects.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {
 			if status, ok := object.(*v1alpha1.LVMVolumeGroupNodeStatus); ok {
@@ -345,7 +345,7 @@ func TestConflictIsTriedAgainWithoutAnError(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	conflict := apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("x").GroupResource(), "x",
 		errors.New("changed"))
-	b.agent.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
+	b.agent.objects.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
 			...client.SubResourcePatchOption) error {
 			return conflict

@@ -38,7 +38,7 @@ func deletedBench(t *testing.T, retention v1alpha1.RetentionPeriod, deleted time
 
 // follow has the agent see the orphans a and b.
 func (b *bench) follow() {
-	b.agent.Orphans = func(string) []v1alpha1.OrphanStatus {
+	b.agent.orphans.Orphans = func(string) []v1alpha1.OrphanStatus {
 		return []v1alpha1.OrphanStatus{{Kind: v1alpha1.OrphanLogicalVolume, Name: "vg1/a"},
 			{Kind: v1alpha1.OrphanLogicalVolume, Name: "vg1/b"}}
 	}
@@ -127,9 +127,9 @@ func TestDeletedVolumesThatStay(t *testing.T) {
 				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
 					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "a"}}}}))
 		}},
-		"no orphan":  {retention: "1h", do: func(b *bench) { b.agent.Orphans = nil }},
-		"no records": {retention: "1h", do: func(b *bench) { b.agent.Live = failingReader{b.client} }},
-		"no volumes": {retention: "1h", do: func(b *bench) { b.agent.Live = failingLists{b.client} }},
+		"no orphan":  {retention: "1h", do: func(b *bench) { b.agent.orphans.Orphans = nil }},
+		"no records": {retention: "1h", do: func(b *bench) { b.agent.objects.Live = failingReader{b.client} }},
+		"no volumes": {retention: "1h", do: func(b *bench) { b.agent.objects.Live = failingLists{b.client} }},
 		"earlier metadata": {retention: "1h", do: func(b *bench) {
 			// The volume c was created after the metadata that is restored.
 			b.ok(b.lvm.Apply(b.Context(), lvm.LVCreateThick{VG: "vg1", Name: "c", Size: 1 << 20}))
@@ -190,7 +190,7 @@ func TestADeletedVolumeThatGetsAnOwnerIsNotRemoved(t *testing.T) {
 			Spec:       topolvmv1.LogicalVolumeSpec{Name: "late", NodeName: "other", DeviceClass: "vg1"},
 			Status:     topolvmv1.LogicalVolumeStatus{VolumeID: "a"}}))
 	}}
-	b.agent.Live = late
+	b.agent.objects.Live = late
 	var said []string
 	for range 3 {
 		b.agent.Wake()

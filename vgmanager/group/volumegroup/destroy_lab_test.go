@@ -181,6 +181,7 @@ func (s *scene) readyKilled(mode string) []string {
 		c = &crashingRunner{real: s.runner, next: at, mode: mode}
 		s.bootOver(c)
 		s.agent.Devices = device.New(c)
+		s.agent.wiper.devices = s.agent.Devices
 	}
 	next()
 	s.convergeIn(5*time.Minute, "ready", func(e v1alpha1.VGStatus) bool {

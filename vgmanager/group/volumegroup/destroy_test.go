@@ -80,7 +80,7 @@ func TestAVolumeGroupThatIsAliveIsNotDestroyed(t *testing.T) {
 			b.ok(b.client.Create(b.Context(), tt.object))
 		}
 		if tt.live != nil {
-			b.agent.Live = tt.live(b.client)
+			b.agent.objects.Live = tt.live(b.client)
 		}
 		if tt.fail != "" {
 			b.lvm.Fail(tt.fail, errRead)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // ofTier returns a device class that selects devices by the label tier, and uses those that are labeled later.
@@ -65,7 +65,7 @@ func TestLabelsThatCannotBeReadSelectNothing(t *testing.T) {
 	b.settle()
 	b.setTier("fast", "serial:/dev/sdb")
 	works := b.client
-	b.agent.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {
 			if _, is := object.(*v1alpha1.LVMVolumeGroupNodeStatus); is {
@@ -84,7 +84,7 @@ func TestLabelsThatCannotBeReadSelectNothing(t *testing.T) {
 	if b.changes() != before {
 		t.Errorf("got %v", b.lvm.Calls())
 	}
-	b.agent.Live = works
+	b.agent.objects.Live = works
 	b.settle()
 	b.wantState(v1alpha1.VGStatusReady)
 	if b.lvm.Calls()["VGCreate"] != 1 {
@@ -100,7 +100,7 @@ func TestALabelThatWasJustRemovedSelectsNothing(t *testing.T) {
 	stale := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	b.ok(b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, stale))
 	b.setTier("")
-	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {
 			if nodeStatus, is := object.(*v1alpha1.LVMVolumeGroupNodeStatus); is {
@@ -127,7 +127,7 @@ func TestADeletedNodeStatusIsNotANodeWithoutLabels(t *testing.T) {
 	w, err := b.agent.wanted(t.Context(), b.object())
 	b.ok(err)
 	for _, age := range []time.Duration{0, maxAge} {
-		if err := b.agent.labeled(t.Context(), w, &plan.NodeState{}, age); err == nil {
+		if err := b.agent.labeled(t.Context(), w, &state.NodeState{}, age); err == nil {
 			t.Errorf("%s: the labels are not known", age)
 		}
 	}

@@ -30,7 +30,7 @@ func newFakeEraser(l *lvmtest.Fake) *fakeEraser {
 	return &fakeEraser{lvm: l, running: map[string]bool{}}
 }
 
-// run begins or ends to erase a volume.
+// Run begins or ends to erase a volume.
 func (f *fakeEraser) run(key string, running bool) {
 	f.running[key] = running
 	group, name, _ := strings.Cut(key, "/")
@@ -100,8 +100,8 @@ func TestOrphansAreErasedBeforeTheirRemoval(t *testing.T) {
 	if got := strings.Join(b.eraser.erased, " "); got != "vg1/a vg1/b" {
 		t.Errorf("erased %s", got)
 	}
-	if len(b.eraser.stopped) > 0 || len(b.agent.erasing["vg1"]) > 0 {
-		t.Errorf("stopped %v, still erasing %v", b.eraser.stopped, b.agent.erasing)
+	if len(b.eraser.stopped) > 0 || len(b.agent.orphans.Erasing["vg1"]) > 0 {
+		t.Errorf("stopped %v, still erasing %v", b.eraser.stopped, b.agent.orphans.Erasing)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/fsjobs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
@@ -209,6 +209,7 @@ func TestTheCheckWaitsForPods(t *testing.T) {
 	b.checker.set(func() { delete(b.checker.mounted, "b") })
 	opened := &openedLVM{Fake: b.lvm, reports: map[string]int{"a": 1000}}
 	b.agent.LVM = opened
+	b.agent.checks.LVM = opened
 	b.agent.Wake()
 	b.settle()
 	b.wantPhase("check", v1alpha1.RecoveryPreparing, "volume a: delete the Pods that use the claim")
@@ -310,7 +311,7 @@ func TestAReplayOfAKilledAgentIsEnded(t *testing.T) {
 	b.ok(err)
 	b.wantPhase("check", v1alpha1.RecoveryRunning, "target is busy")
 	b.checker.set(func() { b.checker.replayErr = nil })
-	now = now.Add(2 * minRetry)
+	now = now.Add(2 * fsjobs.MinRetry)
 	b.until("check", v1alpha1.RecoverySucceeded)
 	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 2")
 }
@@ -340,7 +341,7 @@ func TestALockedVolumeIsRepairedLater(t *testing.T) {
 		t.Errorf("b has the finding %q", f)
 	}
 	b.checker.set(func() { delete(b.checker.failed, "a") })
-	now = now.Add(2 * minRetry)
+	now = now.Add(2 * fsjobs.MinRetry)
 	b.until("check", v1alpha1.RecoverySucceeded)
 	if b.checker.count("repair b") != 1 || b.checker.count("repair a") != 2 {
 		t.Errorf("got %v", b.checker.calls)
@@ -376,7 +377,7 @@ func TestACheckThatFailsIsRepeatedLater(t *testing.T) {
 				t.Errorf("repeated at once: %v", b.checker.calls)
 			}
 			b.checker.set(func() { test.heal(b) })
-			now = now.Add(2 * minRetry)
+			now = now.Add(2 * fsjobs.MinRetry)
 			b.until("check", v1alpha1.RecoveryAwaitingApproval)
 		})
 	}
@@ -402,7 +403,7 @@ func TestLVMCannotBeReadDuringARepair(t *testing.T) {
 	if b.checker.count("repair b") != 0 {
 		t.Errorf("got %v", b.checker.calls)
 	}
-	now = now.Add(2 * minRetry)
+	now = now.Add(2 * fsjobs.MinRetry)
 	b.until("check", v1alpha1.RecoverySucceeded)
 	if b.checker.count("repair a") != 1 || b.checker.count("repair b") != 1 {
 		t.Errorf("got %v", b.checker.calls)
@@ -462,42 +463,23 @@ func TestACheckEndsWithItsRecovery(t *testing.T) {
 // TestACheckWaitsForAnotherDeviceClass: a node checks one file system at a time.
 func TestACheckWaitsForAnotherDeviceClass(t *testing.T) {
 	b := brokenVolumes(t)
-	other := &run[plan.FileSystemRun]{running: true, cancel: func() {}}
-	b.agent.checks.set("vg2", other)
+	end := make(chan struct{})
+	b.agent.checks.Runs.Start(t.Context(), "vg2", &fsjobs.Run[state.FileSystemRun]{}, time.Now, func() {}, func(context.Context) error {
+		<-end
+		return nil
+	})
 	b.requestCheck("check", "a")
 	b.until("check", v1alpha1.RecoveryPreparing)
 	b.wantPhase("check", v1alpha1.RecoveryPreparing, "device class vg2")
 	if len(b.checker.calls) != 0 {
 		t.Errorf("got %v", b.checker.calls)
 	}
-	b.agent.checks.end(other, nil, time.Now())
+	close(end)
+	b.wait("the end of the other run", func() bool { return !b.agent.checks.Runs.IsRunning("vg2") })
 	b.until("check", v1alpha1.RecoveryAwaitingApproval)
 }
 
 func (b *bench) waitForChecks() {
 	b.Helper()
-	b.wait("the end of the check", func() bool {
-		b.agent.checks.mu.Lock()
-		defer b.agent.checks.mu.Unlock()
-		run := b.agent.checks.list["vg1"]
-		return run == nil || !run.running
-	})
-}
-
-// TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice checks that a check does not look for the file system of an
-// encrypted volume on its logical volume, for example after its header was lost.
-func TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice(t *testing.T) {
-	formatted := v1alpha1.FormattedTagPrefix + "xfs"
-	marked := v1alpha1.EncryptionTagPrefix + v1alpha1.EncryptionLUKS2
-	for _, test := range []struct {
-		tags []string
-		want string
-	}{{[]string{formatted}, "xfs"}, {[]string{marked, formatted}, ""}, {[]string{formatted, marked}, ""}} {
-		if got := volumeOf(&lvm.LV{Tags: test.tags}).Formatted; got != test.want {
-			t.Errorf("%q: got %q", test.tags, got)
-		}
-	}
-	if device.OpenVolumePrefix != "/dev/mapper/"+v1alpha1.MappingPrefix {
-		t.Errorf("the inventory knows open volumes as %s", device.OpenVolumePrefix)
-	}
+	b.wait("the end of the check", func() bool { return !b.agent.checks.Runs.IsRunning("vg1") })
 }

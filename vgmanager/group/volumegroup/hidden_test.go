@@ -7,7 +7,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -66,7 +66,7 @@ func TestHiddenGroupThatCannotBeReadIsNotWiped(t *testing.T) {
 // TestWipeReadsTheDeviceItself checks changes since the plan was computed.
 func TestWipeReadsTheDeviceItself(t *testing.T) {
 	b := hiddenBench(t, "vg9", "lvms")
-	carried := b.agent.carried(plan.Desired{Name: "vg1", Node: nodeName, Spec: forced("/dev/sdb")}, plan.WipeTarget{})
+	carried := b.agent.wiper.carried(state.Desired{Name: "vg1", Node: nodeName, Spec: forced("/dev/sdb")}, state.WipeTarget{})
 	ask := func(d device.Device, labeled bool) string {
 		t.Helper()
 		why, err := carried(b.Context(), d, labeled)

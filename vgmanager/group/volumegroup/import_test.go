@@ -102,7 +102,7 @@ func TestVolumesAreImportedWithApproval(t *testing.T) {
 // TestAnImportIsNotPlannedIfObjectsAreNotKnown: the volumes could belong to any object.
 func TestAnImportIsNotPlannedIfObjectsAreNotKnown(t *testing.T) {
 	b := orphaned(t, thinOf(50))
-	b.agent.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
 			if _, is := list.(*corev1.PersistentVolumeList); is {
 				return errors.New("etcd has no leader")

@@ -58,11 +58,11 @@ func TestTheLayerOfAnOriginIsNotADetachedDevice(t *testing.T) {
 	top, layer := device.NewNumber(lv.Major, lv.Minor), device.Number("253:99")
 	b.devices.below = map[device.Number][]device.Number{top: {layer},
 		layer: {b.devices.list[0].Number, b.devices.list[1].Number}}
-	if stale := b.agent.stale(vg); len(lv.PVs) == 0 || len(stale) != 0 {
+	if stale := stale(b.agent.Devices, vg); len(lv.PVs) == 0 || len(stale) != 0 {
 		t.Errorf("%v still use a detached device", stale)
 	}
 	b.devices.below[layer] = nil
-	if stale := b.agent.stale(vg); len(stale) != 1 {
+	if stale := stale(b.agent.Devices, vg); len(stale) != 1 {
 		t.Errorf("the layer is on no disk, and the volumes %v are stale", stale)
 	}
 }
@@ -215,7 +215,7 @@ func TestMetadataOfAnotherGroupIsNotWritten(t *testing.T) {
 	b := overwrittenLabels(t, "/dev/sdc")
 	b.requestLabels()
 	b.approveLabels()
-	b.agent.LVM = wrongDump{b.agent.LVM, b}
+	b.agent.restores.LVM = wrongDump{b.agent.LVM, b}
 	_, _ = b.reconcile()
 	b.wantPhase("labels", v1alpha1.RecoveryRunning, "does not fit")
 	if n := b.lvm.Calls()["LabelRestore"]; n != 0 {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 )
@@ -62,7 +62,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 		{size: 17 * tib, want: 128 << 10},
 		{size: 18 * tib, want: 256 << 10},
 		{size: 1000 * tib, want: 8 << 20},
-		{size: plan.MaxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
+		{size: thinpool.MaxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
 	}
 	if testing.Short() {
 		cases = cases[:2] // all sizes run without -short
@@ -83,7 +83,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 			report, err := l.Report(ctx)
 			must(err)
 			vg := report.VG("large")
-			err = l.Apply(ctx, plan.PoolOptions(config, vg))
+			err = l.Apply(ctx, thinpool.Options(config, vg))
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
 			}

@@ -40,8 +40,8 @@ func TestAPoolThatHadVolumesIsNotRecreated(t *testing.T) {
 		t.Errorf("created %d pools", n)
 	}
 	// The objects cannot be read.
-	working := b.agent.Client
-	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	working := b.agent.objects.Client
+	b.agent.objects.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
 			if _, is := list.(*topolvmv1.LogicalVolumeList); is {
 				return errors.New("the cache has stopped")
@@ -56,7 +56,7 @@ func TestAPoolThatHadVolumesIsNotRecreated(t *testing.T) {
 		t.Errorf("created %d pools", n)
 	}
 	// The administrator deletes the claim.
-	b.agent.Client = working
+	b.agent.objects.Client = working
 	b.ok(b.client.Delete(t.Context(), &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-a"}}))
 	b.agent.Wake()
 	b.settle()

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 )
 
 // A node is a member of a device class from before its first change for the class until nothing of the class is left
@@ -22,43 +23,53 @@ import (
 // not being deleted. The operator reads the node statuses after the deletion was requested. At least one of them
 // observes what the other did.
 
+// statusEntries are the entries of device classes in the node status of this node.
+type statusEntries struct {
+	*clusterobjects.Objects
+	// memberships are the device classes for which this process has confirmed the membership of the node.
+	memberships map[string]membership
+}
+
 // membership identifies the objects for which this process has confirmed the membership.
 type membership struct{ group, nodeStatus types.UID }
 
 // nodeStatus returns the node status of this node. If it does not exist, the result has no name.
-func (r *Reconciler) nodeStatus(ctx context.Context, from client.Reader) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
+func (e *statusEntries) nodeStatus(ctx context.Context, from client.Reader) (*v1alpha1.LVMVolumeGroupNodeStatus,
+	error) {
 	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	err := from.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
+	err := from.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Node}, nodeStatus)
 	if apierrors.IsNotFound(err) {
 		return &v1alpha1.LVMVolumeGroupNodeStatus{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read node status %s: %w", r.Node, err)
+		return nil, fmt.Errorf("read node status %s: %w", e.Node, err)
 	}
 	return nodeStatus, nil
 }
 
 func hasEntry(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) bool {
-	return slices.ContainsFunc(nodeStatus.Status.NodeStatus, func(e v1alpha1.VGStatus) bool { return e.Name == name })
+	return slices.ContainsFunc(nodeStatus.Status.NodeStatus, func(entry v1alpha1.VGStatus) bool {
+		return entry.Name == name
+	})
 }
 
 // isHeld returns true if the agent of upstream LVMS added its finalizer to an LVMVolumeGroup.
-func (r *Reconciler) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
-	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(r.Node))
+func (e *statusEntries) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
+	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(e.Node))
 }
 
 // isMember returns true if this node is a member of a device class. The node status in the cache can be outdated. An
 // entry that is missing there arrives with an event (SetupWithManager). An entry that this node has already removed
 // must not be created again, because nothing would remove it.
-func (r *Reconciler) isMember(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+func (e *statusEntries) isMember(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
-	if r.memberships[object.Name].group == object.UID || r.isHeld(object) {
+	if e.memberships[object.Name].group == object.UID || e.isHeld(object) {
 		return true, nil
 	}
 	if !hasEntry(cached, object.Name) {
 		return false, nil
 	}
-	live, err := r.nodeStatus(ctx, r.Live)
+	live, err := e.nodeStatus(ctx, e.Live)
 	if err != nil {
 		return false, err
 	}
@@ -67,37 +78,37 @@ func (r *Reconciler) isMember(ctx context.Context, object *v1alpha1.LVMVolumeGro
 
 // join makes this node a member of a device class and returns its node status. It returns nil if the class is
 // being deleted; the deletion triggers another reconcile.
-func (r *Reconciler) join(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+func (e *statusEntries) join(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
-	if r.memberships[object.Name] == (membership{object.UID, cached.UID}) {
+	if e.memberships[object.Name] == (membership{object.UID, cached.UID}) {
 		return cached, nil
 	}
-	nodeStatus, err := r.nodeStatus(ctx, r.Live)
+	nodeStatus, err := e.nodeStatus(ctx, e.Live)
 	if err != nil {
 		return nil, err
 	}
 	if nodeStatus.Name == "" {
 		return nil,
 			fmt.Errorf("node status %s was deleted: the node agent changes nothing until the operator recreates it",
-				r.Node)
+				e.Node)
 	}
-	if nodeStatus, err = r.enter(ctx, nodeStatus, object.Name); err != nil {
+	if nodeStatus, err = e.enter(ctx, nodeStatus, object.Name); err != nil {
 		return nil, err
 	}
 	live := &v1alpha1.LVMVolumeGroup{}
-	err = r.Live.Get(ctx, client.ObjectKeyFromObject(object), live)
+	err = e.Live.Get(ctx, client.ObjectKeyFromObject(object), live)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	if err != nil || live.UID != object.UID || !live.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	r.memberships[object.Name] = membership{object.UID, nodeStatus.UID}
+	e.memberships[object.Name] = membership{object.UID, nodeStatus.UID}
 	return nodeStatus, nil
 }
 
 // enter adds the entry if it is missing. It returns a conflict if the node status has changed since it was read.
-func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
+func (e *statusEntries) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
 	name string) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if hasEntry(nodeStatus, name) {
 		return nodeStatus, nil
@@ -107,10 +118,10 @@ func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGr
 		Name: name, Status: v1alpha1.VGStatusProgressing,
 		Reason: "the node agent has not read its devices for the device class yet",
 	}))
-	err := r.Client.Status().Patch(ctx, next,
+	err := e.Client.Status().Patch(ctx, next,
 		client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return nil, fmt.Errorf("node status %s: add the entry of device class %s: %w", r.Node, name, err)
+		return nil, fmt.Errorf("node status %s: add the entry of device class %s: %w", e.Node, name, err)
 	}
 	return next, nil
 }
@@ -122,53 +133,53 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	removed := &v1alpha1.VGStatus{Name: object.Name, Status: v1alpha1.VGStatusRemoved,
 		ObservedGeneration: object.Generation}
 	if nodeStatus.Name != "" {
-		if err := r.replaceEntry(ctx, nodeStatus, object.Name, removed); err != nil {
+		if err := r.entries.replaceEntry(ctx, nodeStatus, object.Name, removed); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name),
-		r.plans.forget(object.Name), r.sequences.forget(object.Name)); err != nil {
+	if err := errors.Join(r.group.released.Forget(object.Name), r.group.removed.Forget(object.Name),
+		r.recoveries.plans.forget(object.Name), r.restores.Sequences.Forget(object.Name)); err != nil {
 		return ctrl.Result{}, err
 	}
 	delete(r.failures, object.Name)
 	// If a node leaves and returns, its consent to wipe is the same, and it is valid only once.
 	if !object.DeletionTimestamp.IsZero() {
-		if err := r.wipes.forget(object.Name); err != nil {
+		if err := r.wiper.records.Forget(object.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	if r.isHeld(object) {
+	if r.entries.isHeld(object) {
 		// The operator removes the finalizer after it reads the entry, so the entry stays until then.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	delete(r.memberships, object.Name)
-	return ctrl.Result{}, r.leave(ctx, object.Name)
+	delete(r.entries.memberships, object.Name)
+	return ctrl.Result{}, r.entries.leave(ctx, object.Name)
 }
 
 // leaveDeleted handles an LVMVolumeGroup that no longer exists. It removes the entry if the node had not started. It
 // keeps an entry with a volume group: the finalizers were removed manually, and the group still exists.
-func (r *Reconciler) leaveDeleted(ctx context.Context, key client.ObjectKey) error {
-	delete(r.memberships, key.Name)
-	cached, err := r.nodeStatus(ctx, r.Client)
+func (e *statusEntries) leaveDeleted(ctx context.Context, key client.ObjectKey) error {
+	delete(e.memberships, key.Name)
+	cached, err := e.nodeStatus(ctx, e.Client)
 	if err != nil || !hasEntry(cached, key.Name) {
 		return err
 	}
-	err = r.Live.Get(ctx, key, &v1alpha1.LVMVolumeGroup{})
+	err = e.Live.Get(ctx, key, &v1alpha1.LVMVolumeGroup{})
 	if !apierrors.IsNotFound(err) {
 		return err // if it exists again, an event triggers a reconcile
 	}
-	live, err := r.nodeStatus(ctx, r.Live)
+	live, err := e.nodeStatus(ctx, e.Live)
 	if entry := entryOf(live, key.Name); err != nil || entry.UUID != "" || len(entry.PhysicalVolumes) > 0 {
 		return err
 	}
-	return r.leave(ctx, key.Name)
+	return e.leave(ctx, key.Name)
 }
 
 // leave removes the entry of a device class.
-func (r *Reconciler) leave(ctx context.Context, name string) error {
-	live, err := r.nodeStatus(ctx, r.Live)
+func (e *statusEntries) leave(ctx context.Context, name string) error {
+	live, err := e.nodeStatus(ctx, e.Live)
 	if err != nil || live.Name == "" {
 		return err
 	}
-	return client.IgnoreNotFound(r.replaceEntry(ctx, live, name, nil))
+	return client.IgnoreNotFound(e.replaceEntry(ctx, live, name, nil))
 }

@@ -23,7 +23,7 @@ var errAway = errors.New("the API server is away")
 func (b *bench) staleGroup() {
 	b.Helper()
 	old := b.object()
-	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {
 			if group, is := object.(*v1alpha1.LVMVolumeGroup); is {
@@ -79,9 +79,9 @@ func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 		b := newBench(t, thinOf(90))
 		works := b.client
 		away := interceptor.NewClient(b.watching(), broken)
-		b.agent.Live = away
+		b.agent.objects.Live = away
 		if broken.SubResourcePatch != nil {
-			b.agent.Client = away
+			b.agent.objects.Client = away
 		}
 		for range 3 {
 			if _, err := b.reconcile(); !errors.Is(err, errAway) {
@@ -91,8 +91,8 @@ func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 		if b.changes() != 0 {
 			t.Errorf("%s: %v", name, b.lvm.Calls())
 		}
-		b.agent.Client = works
-		b.agent.Live = works
+		b.agent.objects.Client = works
+		b.agent.objects.Live = works
 		b.settle()
 		b.wantState(v1alpha1.VGStatusReady)
 	}
@@ -116,7 +116,7 @@ func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 		if b.changes() != 0 || !b.isMember() {
 			t.Errorf("%s: %v, %+v", name, b.lvm.Calls(), b.entry())
 		}
-		b.agent.Client = b.client
+		b.agent.objects.Client = b.client
 		b.settle()
 		if !b.gone() || b.isMember() {
 			t.Errorf("%s: the cache has caught up, and the node says %+v", name, b.entry())
@@ -130,7 +130,7 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	reads := 0
-	b.agent.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {
 			reads++
@@ -207,7 +207,6 @@ func TestAVolumeGroupWithoutItsObjectIsStillTold(t *testing.T) {
 }
 
 func TestAnEventForThePartsOfThisNode(t *testing.T) {
-	b := newBench(t, thinOf(90))
 	status := func(node string, classes ...string) *v1alpha1.LVMVolumeGroupNodeStatus {
 		s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		for _, class := range classes {
@@ -227,7 +226,7 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 	renamed.Status.Devices[0].Name = "/dev/sdc"
 	missing := listing.DeepCopy()
 	missing.Status.Devices[0].State = v1alpha1.DeviceMissing
-	passes := b.agent.nodeStatusChanged().Update
+	passes := nodeStatusChanged(nodeName).Update
 	for name, tc := range map[string]struct {
 		before, after client.Object
 		want          bool
@@ -273,7 +272,7 @@ func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
 			},
 		})
 		for range 40 {
-			b.agent.Client = away
+			b.agent.objects.Client = away
 			if _, err := b.reconcile(); err != nil {
 				if !errors.Is(err, errAway) {
 					t.Fatal(err)

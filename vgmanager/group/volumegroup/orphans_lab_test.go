@@ -201,7 +201,7 @@ func TestSceneDeletedVolumesAreRemoved(t *testing.T) {
 			c = &crashingRunner{real: s.runner, next: 2, mode: "in the middle of"}
 			s.bootOver(c)
 		}
-		s.agent.Orphans = func(string) []v1alpha1.OrphanStatus { return orphans }
+		s.agent.orphans.Orphans = func(string) []v1alpha1.OrphanStatus { return orphans }
 		return unix.Access("/dev/vg1/long-ago", unix.F_OK) == unix.ENOENT &&
 			nodelvm.Command("/usr/sbin/lvs", "vg1/long-ago").Run() != nil
 	})

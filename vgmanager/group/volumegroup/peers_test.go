@@ -12,7 +12,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 const lun = "0x6001405a1b2c3d4e5f60718293a4b5c6"
@@ -22,8 +23,8 @@ func lunBench(t *testing.T, live func(*bench) client.Reader) *bench {
 	t.Helper()
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: byName("/dev/sdb", "/dev/sdc")})
 	b.devices.list[0].WWN = lun
-	b.agent.Peers = func(ctx context.Context, devices []device.Device) (*plan.Peers, error) {
-		return ReadPeers(ctx, live(b), namespace, nodeName, b.agent.now, devices)
+	b.agent.Peers = func(ctx context.Context, devices []device.Device) (*state.Peers, error) {
+		return clusterobjects.ReadPeers(ctx, live(b), namespace, nodeName, b.agent.now, devices)
 	}
 	return b
 }
@@ -136,8 +137,8 @@ func TestNoDiskIsTakenIfNodeStatusesCannotBeRead(t *testing.T) {
 func TestASharedDiskIsNotWiped(t *testing.T) {
 	b := wipeBench(t)
 	b.devices.list[0].WWN = lun
-	b.agent.Peers = func(ctx context.Context, devices []device.Device) (*plan.Peers, error) {
-		return ReadPeers(ctx, b.client, namespace, nodeName, b.agent.now, devices)
+	b.agent.Peers = func(ctx context.Context, devices []device.Device) (*state.Peers, error) {
+		return clusterobjects.ReadPeers(ctx, b.client, namespace, nodeName, b.agent.now, devices)
 	}
 	b.list(nodeName, v1alpha1.DeviceStatus{Name: "/dev/sdb", WWN: lun})
 	b.list("node2", v1alpha1.DeviceStatus{Name: "/dev/sdq", WWN: lun})

@@ -9,7 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // madePlans has the last plans that this node made for the LVMRecoveries of a device class that have not ended, by the
@@ -28,7 +30,7 @@ const maxMadePlans = 8
 
 // recoveryPlans remember the plans that the node made, in a file for each device class.
 type recoveryPlans struct {
-	records records[madePlans]
+	records noderecord.Records[madePlans]
 	// made has the content of the files that were read or written, by device class.
 	made map[string]madePlans
 	// awaited are the last plans that this process made, or has seen before their approval.
@@ -36,7 +38,7 @@ type recoveryPlans struct {
 }
 
 func newRecoveryPlans(dir string) recoveryPlans {
-	return recoveryPlans{records[madePlans]{dir, "plans", "the plans of recoveries of device class"},
+	return recoveryPlans{noderecord.New[madePlans](dir, "plans", "the plans of recoveries of device class"),
 		map[string]madePlans{}, madePlans{}}
 }
 
@@ -45,9 +47,9 @@ func newRecoveryPlans(dir string) recoveryPlans {
 // etcd, and what it allows was approved for another state of the node. It marks an approval that was given while this
 // process did not run.
 func (p recoveryPlans) next(ctx context.Context, class string, open []v1alpha1.LVMRecovery) (*v1alpha1.LVMRecovery,
-	*plan.Recovery, error) {
+	*state.Recovery, error) {
 	if _, known := p.made[class]; !known {
-		made, err := p.records.read(class)
+		made, err := p.records.Read(class)
 		if err != nil {
 			// Without the file, no plan is this node's, and each one must be approved again.
 			log.FromContext(ctx).Error(err, "cannot read the plans of recoveries", "deviceClass", class)
@@ -84,7 +86,7 @@ func (p recoveryPlans) next(ctx context.Context, class string, open []v1alpha1.L
 }
 
 func (p recoveryPlans) set(class string, made madePlans) error {
-	if err := p.records.write(class, made); err != nil {
+	if err := p.records.Write(class, made); err != nil {
 		return err
 	}
 	p.made[class] = made
@@ -106,5 +108,5 @@ func (p recoveryPlans) add(class string, recovery types.UID, current *v1alpha1.R
 // forget removes the record of a device class.
 func (p recoveryPlans) forget(class string) error {
 	delete(p.made, class)
-	return p.records.forget(class)
+	return p.records.Forget(class)
 }

@@ -111,7 +111,7 @@ func TestRecoveryWithoutClaimsHasNoPlan(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	b.losesADisk()
 	b.requestRecovery("first", nodeName, "vg1", time.Hour)
-	b.agent.Live = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
+	b.agent.objects.Live = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("no answer")
 		}})
@@ -130,7 +130,7 @@ func TestRecoveryOfAnUnknownDeviceClass(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	b.settle()
 	b.requestRecovery("typo", nodeName, "vg2", time.Hour)
-	requests := b.agent.concerned(t.Context(), b.recovery("typo"))
+	requests := b.agent.recoveries.concerned(t.Context(), b.recovery("typo"))
 	if len(requests) != 1 {
 		t.Fatalf("got %v", requests)
 	}
@@ -138,7 +138,7 @@ func TestRecoveryOfAnUnknownDeviceClass(t *testing.T) {
 	b.ok(err)
 	b.wantPhase("typo", v1alpha1.RecoveryNotApplicable, "device class vg2 does not exist")
 	b.requestRecovery("elsewhere", "node2", "vg1", time.Hour)
-	if requests := b.agent.concerned(t.Context(), b.recovery("elsewhere")); len(requests) != 0 {
+	if requests := b.agent.recoveries.concerned(t.Context(), b.recovery("elsewhere")); len(requests) != 0 {
 		t.Errorf("got %v", requests)
 	}
 }
@@ -159,7 +159,7 @@ func TestAnApprovalFromABackupOfEtcdIsGivenAgain(t *testing.T) {
 			_, _ = b.reconcile()
 		},
 		"the node was installed again": func(b *bench, _ *v1alpha1.LVMRecovery) {
-			b.ok(b.agent.plans.forget("vg1"))
+			b.ok(b.agent.recoveries.plans.forget("vg1"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,8 @@ package volumegroup
 import (
 	"slices"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -14,8 +15,8 @@ type release struct {
 	PhysicalVolumes []string `json:"physicalVolumes"`
 }
 
-func newReleases(dir string) records[release] {
-	return records[release]{dir, "released", "the physical volumes of the removed volume group"}
+func newReleases(dir string) noderecord.Records[release] {
+	return noderecord.New[release](dir, "released", "the physical volumes of the removed volume group")
 }
 
 func releaseOf(vg string, pvs []lvm.PV) release {
@@ -28,18 +29,20 @@ func releaseOf(vg string, pvs []lvm.PV) release {
 
 // removals records the devices that were removed from a volume group on request. A request can name a device by the
 // UUID of its physical volume, which no longer exists after the label is removed.
-type removals struct{ records[[]plan.Removal] }
+type removals struct {
+	noderecord.Records[[]state.Removal]
+}
 
 func newRemovals(dir string) removals {
-	return removals{records[[]plan.Removal]{dir, "removed", "the devices that were removed from volume group"}}
+	return removals{noderecord.New[[]state.Removal](dir, "removed", "the devices that were removed from volume group")}
 }
 
 // add records a removal. It deletes the records that no request names.
-func (r removals) add(vg string, one plan.Removal, named func(uuid string) bool) error {
-	list, err := r.read(vg)
+func (r removals) add(vg string, one state.Removal, named func(uuid string) bool) error {
+	list, err := r.Read(vg)
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(o plan.Removal) bool { return o.UUID == one.UUID || !named(o.UUID) })
-	return r.write(vg, append(list, one))
+	list = slices.DeleteFunc(list, func(o state.Removal) bool { return o.UUID == one.UUID || !named(o.UUID) })
+	return r.Write(vg, append(list, one))
 }

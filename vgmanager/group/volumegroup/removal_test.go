@@ -250,12 +250,12 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		works := b.agent.Client
+		works := b.agent.objects.Client
 		api, ok := b.client.(client.WithWatch)
 		if !ok {
 			t.Fatal("another client")
 		}
-		b.agent.Client = interceptor.NewClient(api, interceptor.Funcs{
+		b.agent.objects.Client = interceptor.NewClient(api, interceptor.Funcs{
 			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
 				...client.SubResourcePatchOption) error {
 				return errors.New("the API server is away")
@@ -264,7 +264,7 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 		for range 6 {
 			_, _ = b.reconcile()
 		}
-		b.agent.Client = works
+		b.agent.objects.Client = works
 		b.settle()
 		if b.isMember() {
 			t.Errorf("after %d steps: %+v", steps, b.entry())

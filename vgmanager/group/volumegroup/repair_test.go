@@ -162,7 +162,7 @@ func TestMetadataThatThinRepairWouldNotSave(t *testing.T) {
 	if got := strings.Join(b.volumes(), " "); got != "a pool pool_meta0" {
 		t.Errorf("got the volumes %s", got)
 	}
-	b.wantNoFile(b.agent.salvageFile("vg1"))
+	b.wantNoFile(b.agent.pools.SalvageFile("vg1"))
 }
 
 func (b *bench) wantNoFile(name string) {
@@ -186,7 +186,7 @@ func TestMetadataThatCannotBeSalvaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, _ := salvaged(t)
-			b.agent.Salvage = func(_ context.Context, p thinmeta.Pool,
+			b.agent.pools.SalvageTo = func(_ context.Context, p thinmeta.Pool,
 				file string) (map[uint64]thinmeta.Device, error) {
 				return test.salvage(p, file)
 			}
@@ -201,7 +201,7 @@ func TestMetadataThatCannotBeSalvaged(t *testing.T) {
 			if n := b.lvm.Calls()["ThinPoolRestore"]; n != 0 {
 				t.Errorf("restored %d times", n)
 			}
-			b.wantNoFile(b.agent.salvageFile("vg1"))
+			b.wantNoFile(b.agent.pools.SalvageFile("vg1"))
 			b.restart()
 			b.until("repair", v1alpha1.RecoverySucceeded)
 		})
@@ -217,13 +217,13 @@ func TestARestoreThatTakesLong(t *testing.T) {
 		_, _ = b.reconcile()
 		time.Sleep(2 * time.Millisecond)
 	}
-	if _, err := os.Stat(b.agent.salvageFile("vg1")); err != nil {
+	if _, err := os.Stat(b.agent.pools.SalvageFile("vg1")); err != nil {
 		t.Errorf("the file was removed while it is read: %v", err)
 	}
 	b.lvm.Fail("ThinPoolRestore", nil)
 	b.restart()
 	b.until("repair", v1alpha1.RecoverySucceeded)
-	b.wantNoFile(b.agent.salvageFile("vg1"))
+	b.wantNoFile(b.agent.pools.SalvageFile("vg1"))
 }
 
 // TestARepairWhoseRecoveryIsDeleted: the agent was killed in the repair, and the LVMRecovery was deleted.
@@ -235,7 +235,7 @@ func TestARepairWhoseRecoveryIsDeleted(t *testing.T) {
 		_, _ = b.reconcile()
 		time.Sleep(2 * time.Millisecond)
 	}
-	file := b.agent.salvageFile("vg1")
+	file := b.agent.pools.SalvageFile("vg1")
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestARepairWhoseRecoveryIsDeleted(t *testing.T) {
 func TestRepairThatCannotReadTheMetadata(t *testing.T) {
 	b := damagedPool(t)
 	reads := 0
-	b.agent.Inspect = func(context.Context, thinmeta.Pool) (*thinmeta.Metadata, error) {
+	b.agent.pools.Read = func(context.Context, thinmeta.Pool) (*thinmeta.Metadata, error) {
 		reads++
 		return nil, errors.New("input/output error")
 	}

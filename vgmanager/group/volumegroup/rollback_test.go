@@ -129,7 +129,7 @@ func TestMetadataThatIsNotRestored(t *testing.T) {
 		"a disk is away": {func(b *bench) { b.lvm.Detach("/dev/sdc") }, v1alpha1.RecoveryNotApplicable,
 			"is missing a device"},
 		"the metadata of the pool cannot be read": {func(b *bench) {
-			b.agent.Inspect = func(context.Context, thinmeta.Pool) (*thinmeta.Metadata, error) {
+			b.agent.pools.Read = func(context.Context, thinmeta.Pool) (*thinmeta.Metadata, error) {
 				return nil, errors.New("input/output error")
 			}
 		}, v1alpha1.RecoveryPreparing, "cannot be read: input/output error"},
@@ -218,8 +218,8 @@ func TestTheArchiveIsReadAgain(t *testing.T) {
 	b.requestRestore("restore")
 	b.until("restore", v1alpha1.RecoveryAwaitingApproval)
 	b.approvePlan("restore")
-	inspect := b.agent.Inspect
-	b.agent.Inspect = func(ctx context.Context, p thinmeta.Pool) (*thinmeta.Metadata, error) {
+	inspect := b.agent.pools.Read
+	b.agent.pools.Read = func(ctx context.Context, p thinmeta.Pool) (*thinmeta.Metadata, error) {
 		b.lvm.ForgetArchive("vg1")
 		return inspect(ctx, p)
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/restore"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -55,11 +56,11 @@ func TestMetadataThatWentBack(t *testing.T) {
 		"after a restart":             {(*bench).restart, v1alpha1.RecoveryRestoreMetadata, "a b c"},
 		"the archive is lost":         {func(b *bench) { b.lvm.ForgetArchive("vg1") }, v1alpha1.RecoveryAcceptMetadata, "a"},
 		"the whole node is reverted": {func(b *bench) {
-			b.ok(b.agent.sequences.records.write("vg1", sequence{UUID: b.entry().UUID, Seqno: 1}))
+			b.ok(b.agent.restores.Sequences.Records.Write("vg1", restore.Sequence{UUID: b.entry().UUID, Seqno: 1}))
 			b.restart()
 		}, v1alpha1.RecoveryAcceptMetadata, "a"},
 		"the files of the agent are lost": {func(b *bench) {
-			b.ok(b.agent.sequences.forget("vg1"))
+			b.ok(b.agent.restores.Sequences.Forget("vg1"))
 			b.restart()
 		}, v1alpha1.RecoveryAcceptMetadata, "a"},
 	} {
@@ -122,19 +123,19 @@ func TestTheRecordOfChanges(t *testing.T) {
 	b.approvePlan("accept")
 	b.until("accept", v1alpha1.RecoverySucceeded)
 	b.wantDoubt(false)
-	q := newSequences(filepath.Join(b.dir, "missing", "directory"))
+	q := restore.NewSequences(filepath.Join(b.dir, "missing", "directory"))
 	vg := &lvm.VG{UUID: "u", Seqno: 9}
-	if seen := q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Err != nil || seen.Seqno != 9 {
+	if seen := q.Of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Err != nil || seen.Seqno != 9 {
 		t.Errorf("got %+v", seen)
 	}
 	vg.Seqno = 8
-	if seen := q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Seqno != 9 {
+	if seen := q.Of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Seqno != 9 {
 		t.Errorf("a second call: got %+v", seen)
 	}
-	if err := q.accept("vg1", vg, v1alpha1.VGStatus{}); err == nil || q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}).Seqno != 9 {
+	if err := q.Accept("vg1", vg, v1alpha1.VGStatus{}); err == nil || q.Of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}).Seqno != 9 {
 		t.Errorf("accepted without a record: %v", err)
 	}
-	if other := q.of(t.Context(), "vg1", &lvm.VG{UUID: "v", Seqno: 2}, v1alpha1.VGStatus{}); other.Seqno != 2 {
+	if other := q.Of(t.Context(), "vg1", &lvm.VG{UUID: "v", Seqno: 2}, v1alpha1.VGStatus{}); other.Seqno != 2 {
 		t.Errorf("another volume group: got %+v", other)
 	}
 }

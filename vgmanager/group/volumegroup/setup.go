@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 )
 
 // SetupWithManager adds the reconciler to a manager.
@@ -32,11 +33,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// Finalizers of other nodes do not change the generation of the object. A deletion does.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
-			builder.WithPredicates(r.nodeStatusChanged())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
-		Watches(&v1alpha1.LVMRecovery{}, handler.EnqueueRequestsFromMapFunc(r.concerned),
+			builder.WithPredicates(nodeStatusChanged(r.Node))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(ownNodeChanged(r.Node))).
+		Watches(&v1alpha1.LVMRecovery{}, handler.EnqueueRequestsFromMapFunc(r.recoveries.concerned),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, operatorReported()))).
-		Watches(&v1alpha1.LVMDeviceApproval{}, handler.EnqueueRequestsFromMapFunc(r.approved)).
+		Watches(&v1alpha1.LVMDeviceApproval{}, handler.EnqueueRequestsFromMapFunc(r.objects.Approved)).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, because LVM is shared by all groups.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -92,7 +94,7 @@ func (r *Reconciler) Wake() {
 // is a member of, because their LVMVolumeGroup may no longer exist.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v1alpha1.LVMVolumeGroupList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+	if err := r.objects.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		// The list is from the cache. The resync corrects what is missing.
 		return nil
 	}
@@ -100,7 +102,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	for i := range list.Items {
 		names.Insert(list.Items[i].Name)
 	}
-	if nodeStatus, err := r.nodeStatus(ctx, r.Client); err == nil {
+	if nodeStatus, err := r.entries.nodeStatus(ctx, r.objects.Client); err == nil {
 		names.Insert(classesOf(nodeStatus)...)
 	}
 	var requests []reconcile.Request
@@ -122,15 +124,15 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 
 // nodeStatusChanged accepts the creation of the node status of this node, and changes of its memberships, of the labels
 // of devices, and of the disks that it lists, for which new devices wait.
-func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
+func nodeStatusChanged(node string) predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == node },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)
 			after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
-			return wasStatus && isStatus && after.Name == r.Node &&
+			return wasStatus && isStatus && after.Name == node &&
 				(!slices.Equal(classesOf(before), classesOf(after)) ||
-					!slices.Equal(listedDisks(before), listedDisks(after)) ||
+					!slices.Equal(clusterobjects.ListedDisks(before), clusterobjects.ListedDisks(after)) ||
 					!equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -139,13 +141,13 @@ func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
 }
 
 // ownNodeChanged accepts changes of labels, which a nodeSelector may match, and of taints.
-func (r *Reconciler) ownNodeChanged() predicate.Predicate {
+func ownNodeChanged(node string) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, wasNode := e.ObjectOld.(*corev1.Node)
 			after, isNode := e.ObjectNew.(*corev1.Node)
-			return wasNode && isNode && after.Name == r.Node && (!maps.Equal(before.Labels, after.Labels) ||
+			return wasNode && isNode && after.Name == node && (!maps.Equal(before.Labels, after.Labels) ||
 				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

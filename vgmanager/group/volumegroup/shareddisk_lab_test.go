@@ -12,7 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // TestSceneDiskOfSeveralNodesIsNotUsed: another node lists a disk with the same WWN, and then no longer does. Later,
@@ -21,8 +22,8 @@ func TestSceneDiskOfSeveralNodesIsNotUsed(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{DeviceSelector: byPath(s.disks[0])}
 	})
-	s.agent.Peers = func(ctx context.Context, devices []device.Device) (*plan.Peers, error) {
-		return ReadPeers(ctx, s.client, namespace, nodeName, s.agent.now, devices)
+	s.agent.Peers = func(ctx context.Context, devices []device.Device) (*state.Peers, error) {
+		return clusterobjects.ReadPeers(ctx, s.client, namespace, nodeName, s.agent.now, devices)
 	}
 	out, err := exec.Command("/usr/bin/lsblk", "-dno", "WWN", kernelName(s.disks[0])).Output()
 	s.ok(err)

@@ -13,7 +13,25 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/orphans"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
+
+// statusSteps is by how many changes the node status can be behind, so that a new volume does not cost an update of the
+// status. The file on the node is exact.
+const statusSteps = 100
+
+// withoutSmallSteps returns the new entry, or the previous one if only the number of changes differs, by little.
+func withoutSmallSteps(before, after v1alpha1.VGStatus) v1alpha1.VGStatus {
+	if before.UUID != after.UUID || after.Seqno <= before.Seqno || after.Seqno-before.Seqno >= statusSteps {
+		return after
+	}
+	same := after
+	if same.Seqno = before.Seqno; equality.Semantic.DeepEqual(before, same) {
+		return same
+	}
+	return after
+}
 
 // entryOf returns the entry of a volume group in a node status. If there is none, the result only has the name.
 func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha1.VGStatus {
@@ -26,11 +44,11 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 }
 
 // writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired,
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w state.Desired,
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
-	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+	err = r.entries.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
-		after = o.Entry(w, before, metav1.NewTime(r.now()))
+		after = plan.Entry(o.Outcome, w, before, metav1.NewTime(r.now()))
 		r.addOrphans(&after, removalTimes(w, before, o))
 		after = withoutSmallSteps(before, after)
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
@@ -40,9 +58,9 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 
 // removalTimes returns when orphans are removed, by name of the logical volume. If the node could not be observed, it
 // returns what the status says.
-func removalTimes(w plan.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
+func removalTimes(w state.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
 	if !o.ObserveFailed {
-		return plan.RemovalTimes(w, o.Node)
+		return orphans.RemovalTimes(w, o.Node)
 	}
 	times := map[string]time.Time{}
 	for _, orphan := range before.Orphans {
@@ -55,10 +73,10 @@ func removalTimes(w plan.Desired, before v1alpha1.VGStatus, o outcome) map[strin
 
 // addOrphans adds at most MaxOrphans orphans to an entry. removals says which of them are removed, and when.
 func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus, removals map[string]time.Time) {
-	if r.Orphans == nil {
+	if r.orphans.Orphans == nil {
 		return
 	}
-	orphans := r.Orphans(entry.Name)
+	orphans := r.orphans.Orphans(entry.Name)
 	entry.OrphanCount = int32(len(orphans))
 	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
 	for i := range entry.Orphans {
@@ -71,9 +89,9 @@ func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus, removals map[string]ti
 }
 
 // replaceEntry replaces an entry. nil removes it.
-func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string,
+func (e *statusEntries) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string,
 	entry *v1alpha1.VGStatus) error {
-	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+	return e.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		entries := withoutEntry(status.Status.NodeStatus, name)
 		if entry != nil {
 			entries = append(entries, *entry)
@@ -97,7 +115,7 @@ const patchTries = 4
 // patchEntries uses the optimistic lock, because the list of devices is in the same object and the operator changes
 // its metadata. After a conflict it reads the object from the API server, because the cache may not have the change
 // yet.
-func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
+func (e *statusEntries) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
 	change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
 	for try := 1; ; try++ {
 		next := nodeStatus.DeepCopy()
@@ -105,13 +123,13 @@ func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMV
 		if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
 			return nil
 		}
-		err := r.Client.Status().Patch(ctx, next,
+		err := e.Client.Status().Patch(ctx, next,
 			client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) || try == patchTries {
 			return err
 		}
 		latest := &v1alpha1.LVMVolumeGroupNodeStatus{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(nodeStatus), latest); err != nil {
+		if err := e.Live.Get(ctx, client.ObjectKeyFromObject(nodeStatus), latest); err != nil {
 			return client.IgnoreNotFound(err) // the operator deleted the node status
 		}
 		nodeStatus = latest

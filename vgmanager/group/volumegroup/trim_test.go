@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/fsjobs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -215,7 +216,7 @@ func TestTrimWhileLVMCannotBeRead(t *testing.T) {
 	if calls := b.files.calls(); len(calls) != 1 {
 		t.Errorf("trimmed %v", calls)
 	}
-	now = now.Add(2 * minRetry)
+	now = now.Add(2 * fsjobs.MinRetry)
 	b.until("space", v1alpha1.RecoverySucceeded)
 	if calls := b.files.calls(); len(calls) != 4 {
 		t.Errorf("trimmed %v", calls)
@@ -230,12 +231,7 @@ func (b *bench) waitForCalls(n int) {
 
 func (b *bench) waitForEnd() {
 	b.Helper()
-	b.wait("the end of the trims", func() bool {
-		b.agent.trims.mu.Lock()
-		defer b.agent.trims.mu.Unlock()
-		run := b.agent.trims.list["vg1"]
-		return run == nil || !run.running
-	})
+	b.wait("the end of the trims", func() bool { return !b.agent.trims.Runs.IsRunning("vg1") })
 }
 
 func (b *bench) wait(what string, done func() bool) {
@@ -258,7 +254,7 @@ func TestTrimIsContinuedByTheNextAgent(t *testing.T) {
 	b.waitForCalls(1)
 	b.wantPhase("space", v1alpha1.RecoveryRunning, "in progress")
 	killed := b.agent
-	killed.trims.list["vg1"].cancel()
+	killed.trims.Runs.Of("vg1", "killed", time.Now(), func(p state.Trim) state.Trim { return p })
 	b.waitForEnd()
 	b.files.mu.Lock()
 	b.files.hold = nil
@@ -293,14 +289,18 @@ func TestTrimEndsWithItsRecovery(t *testing.T) {
 // TestTrimWaitsForAnotherDeviceClass: a node trims one file system at a time.
 func TestTrimWaitsForAnotherDeviceClass(t *testing.T) {
 	b := fullPool(t)
-	other := &run[plan.Trim]{running: true, cancel: func() {}}
-	b.agent.trims.set("vg2", other)
+	end := make(chan struct{})
+	b.agent.trims.Runs.Start(t.Context(), "vg2", &fsjobs.Run[state.Trim]{}, time.Now, func() {}, func(context.Context) error {
+		<-end
+		return nil
+	})
 	b.approveSpace("space")
 	b.until("space", v1alpha1.RecoveryRunning)
 	b.wantPhase("space", v1alpha1.RecoveryRunning, "device class vg2")
 	if calls := b.files.calls(); len(calls) > 0 {
 		t.Errorf("trimmed %v", calls)
 	}
-	b.agent.trims.end(other, nil, time.Now())
+	close(end)
+	b.wait("the end of the other run", func() bool { return !b.agent.trims.Runs.IsRunning("vg2") })
 	b.until("space", v1alpha1.RecoverySucceeded)
 }

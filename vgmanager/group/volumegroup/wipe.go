@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,30 +18,38 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // wipeRecords keeps the wipes of a device class. A new class with the name of a deleted one is another consent.
-type wipeRecords struct{ records[[]plan.WipeRecord] }
+type wipeRecords struct {
+	noderecord.Records[[]state.WipeRecord]
+}
 
 func newWipeRecords(dir string) wipeRecords {
-	return wipeRecords{records[[]plan.WipeRecord]{dir, "wiped", "the devices that were wiped for device class"}}
+	return wipeRecords{noderecord.New[[]state.WipeRecord](dir, "wiped", "the devices that were wiped for device class")}
 }
 
 // put adds a record, or replaces the record of the same consent and disk.
-func (r wipeRecords) put(class string, record plan.WipeRecord) error {
-	list, err := r.read(class)
+func (r wipeRecords) put(class string, record state.WipeRecord) error {
+	list, err := r.Read(class)
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(o plan.WipeRecord) bool { return o.Class == record.Class && o.ID == record.ID })
-	return r.write(class, append(list, record))
+	list = slices.DeleteFunc(list, func(o state.WipeRecord) bool {
+		return o.Class == record.Class &&
+			o.ID == record.ID
+	})
+	return r.Write(class, append(list, record))
 }
 
 // completed marks the wipes of devices as done that are blank now: an agent that was killed after a wipe did not. It is
 // called before the devices are used.
-func (r wipeRecords) completed(w plan.Desired, s plan.NodeState, devices []device.Device) error {
+func (r wipeRecords) completed(w state.Desired, s state.NodeState, devices []device.Device) error {
 	for _, record := range s.Wiped {
 		if record.Done || record.Class != string(w.UID) ||
 			!slices.ContainsFunc(devices, func(d device.Device) bool { return record.IsOf(s, d) }) {
@@ -54,65 +63,77 @@ func (r wipeRecords) completed(w plan.Desired, s plan.NodeState, devices []devic
 	return nil
 }
 
+// wiper wipes devices of this node, and destroys the volume groups on them.
+type wiper struct {
+	lvm      LVM
+	devices  Devices
+	objects  *clusterobjects.Objects
+	entries  *statusEntries
+	events   *eventLog
+	records  wipeRecords
+	stateDir string
+	now      func() time.Time
+}
+
 // carried returns a function that reads a device right before it is wiped.
-func (r *Reconciler) carried(w plan.Desired,
-	target plan.WipeTarget) func(context.Context, device.Device, bool) (string, error) {
+func (x *wiper) carried(w state.Desired,
+	target state.WipeTarget) func(context.Context, device.Device, bool) (string, error) {
 	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
-		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
+		pvs, err := x.lvm.ReadLabels(ctx, d.Name)
 		if err != nil {
 			return "", err
 		}
-		return plan.ProtectedByLabels(w, target, pvs, d.Number, labeled), nil
+		return selection.ProtectedByLabels(w, target, pvs, d.Number, labeled), nil
 	}
 }
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
-func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState, target plan.WipeTarget) error {
+func (x *wiper) wipe(ctx context.Context, w state.Desired, s state.NodeState, target state.WipeTarget) error {
 	if !target.IsNamed() {
-		if err := r.notWipedElsewhere(ctx, w, s, target.Device); err != nil {
+		if err := x.notWipedElsewhere(ctx, w, s, target.Device); err != nil {
 			return err
 		}
 	}
-	if err := plan.CheckPeers(w, s, target.Device); err != nil {
+	if err := selection.CheckPeers(w, s, target.Device); err != nil {
 		return err
 	}
-	if err := r.confirmApproved(ctx, w, s, target.Device); err != nil {
+	if err := x.objects.ConfirmApproved(ctx, w, s, target.Device); err != nil {
 		return err
 	}
-	volumes, err := r.checkGroups(ctx, w, target)
+	volumes, err := x.checkGroups(ctx, w, target)
 	if err != nil {
 		return err
 	}
-	record := plan.NewWipeRecord(w, s, target, r.now())
+	record := selection.NewWipeRecord(w, s, target, x.now())
 	record.Found = append(record.Found, volumes...)
-	record.Backup = filepath.Join(r.StateDir, "wiped", w.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
+	record.Backup = filepath.Join(x.stateDir, "wiped", w.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
 	options := device.WipeOptions{
-		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
-		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
-		Carried:   r.carried(w, target),
+		Device: target.Device, PVs: state.PhysicalVolumes(s.Report), BackupDir: record.Backup,
+		Protected: func(pv device.PV) string { return selection.Protected(w, s.Report, target, pv) },
+		Carried:   x.carried(w, target),
 	}
-	if approval := plan.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
+	if approval := selection.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
 		record.Approved = approval.Spec.Fingerprint
 		record.Blank = s.Fingerprints.Blank(target.Device)
 		options.Fingerprint = s.Fingerprints.Of(target.Device, target.Reasons)
 		options.Reasons = target.Reasons
 	}
-	if err := r.recordWipe(ctx, w, record); err != nil {
+	if err := x.recordWipe(ctx, w, record); err != nil {
 		return err
 	}
-	if err := r.backUpGroups(ctx, target, record.Backup); err != nil {
+	if err := x.backUpGroups(ctx, target, record.Backup); err != nil {
 		return err
 	}
-	result, reasons, err := r.Devices.Wipe(ctx, options)
+	result, reasons, err := x.devices.Wipe(ctx, options)
 	if len(reasons) > 0 {
 		return errors.Join(fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node,
-			device.Messages(reasons)), r.withdrawWipe(ctx, w, record))
+			device.Messages(reasons)), x.withdrawWipe(ctx, w, record))
 	}
 	if err != nil {
 		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)
 	}
 	record.Done = true
-	if err := r.wipes.put(w.Name, record); err != nil {
+	if err := x.records.put(w.Name, record); err != nil {
 		return err
 	}
 	allowed := "forceWipeDevicesAndDestroyAllData allows"
@@ -120,7 +141,7 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 		allowed = "wipeVolumeGroups allows"
 	}
 	contained := append(describeAll(result.Found), volumes...)
-	r.emit(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
+	x.events.emit(w, corev1.EventTypeWarning, state.EventDeviceWiped, fmt.Sprintf(
 		"device %s (%s) of node %s was wiped for device class %s, as %s: it contained %s; a backup of the overwritten "+
 			"data is in %s on the node",
 		target.Path, record.ID, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
@@ -129,12 +150,12 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 
 // recordWipe records a wipe that is about to start, on the node and in the node status, which a node that is installed
 // again does not lose.
-func (r *Reconciler) recordWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
-	if err := r.wipes.put(w.Name, record); err != nil {
+func (x *wiper) recordWipe(ctx context.Context, w state.Desired, record state.WipeRecord) error {
+	if err := x.records.put(w.Name, record); err != nil {
 		return err
 	}
-	err := r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
-		return plan.WithWipe(list, record)
+	err := x.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return selection.WithWipe(list, record)
 	})
 	if err != nil {
 		return fmt.Errorf("device %s of node %s was not wiped: record the wipe for device class %s: %w", record.Name,
@@ -144,38 +165,38 @@ func (r *Reconciler) recordWipe(ctx context.Context, w plan.Desired, record plan
 }
 
 // withdrawWipe removes the record of a wipe that changed nothing from the node status.
-func (r *Reconciler) withdrawWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
-	return r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
-		return plan.WithoutWipe(list, record)
+func (x *wiper) withdrawWipe(ctx context.Context, w state.Desired, record state.WipeRecord) error {
+	return x.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return selection.WithoutWipe(list, record)
 	})
 }
 
 // changeWiped changes the wiped devices in the node status.
-func (r *Reconciler) changeWiped(ctx context.Context, w plan.Desired,
+func (x *wiper) changeWiped(ctx context.Context, w state.Desired,
 	change func([]v1alpha1.WipedDevice) []v1alpha1.WipedDevice) error {
-	nodeStatus, err := r.nodeStatus(ctx, r.Live)
+	nodeStatus, err := x.entries.nodeStatus(ctx, x.objects.Live)
 	if err != nil {
 		return err
 	}
 	if !hasEntry(nodeStatus, w.Name) {
-		return fmt.Errorf("node status %s has no entry of the device class", r.Node)
+		return fmt.Errorf("node status %s has no entry of the device class", x.objects.Node)
 	}
 	entry := entryOf(nodeStatus, w.Name)
 	entry.WipedDevices = change(entry.WipedDevices)
-	return r.replaceEntry(ctx, nodeStatus, w.Name, &entry)
+	return x.entries.replaceEntry(ctx, nodeStatus, w.Name, &entry)
 }
 
 // deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
-func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	if err := plan.CheckPeers(w, s, a.Wipe.Device); err != nil {
+func (x *wiper) deactivateGroup(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	if err := selection.CheckPeers(w, s, a.Wipe.Device); err != nil {
 		return err
 	}
-	if _, err := r.checkGroups(ctx, w, a.Wipe); err != nil {
+	if _, err := x.checkGroups(ctx, w, a.Wipe); err != nil {
 		return err
 	}
 	for _, g := range a.Wipe.Groups {
 		if g.UUID == a.VGUUID {
-			return r.LVM.Apply(ctx, lvm.GroupDeactivate{Group: otherGroup(g)})
+			return x.lvm.Apply(ctx, lvm.GroupDeactivate{Group: otherGroup(g)})
 		}
 	}
 	return fmt.Errorf("volume group %s is not on device %s of node %s", a.VGUUID, a.Wipe.Path, w.Node)
@@ -183,31 +204,31 @@ func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, s plan
 
 // checkGroups reads the volume groups that a wipe destroys again, from their devices, and the objects of the cluster.
 // It returns an error if one of the groups must not be destroyed, and otherwise descriptions of the groups.
-func (r *Reconciler) checkGroups(ctx context.Context, w plan.Desired, target plan.WipeTarget) ([]string, error) {
+func (x *wiper) checkGroups(ctx context.Context, w state.Desired, target state.WipeTarget) ([]string, error) {
 	if len(target.Groups) == 0 {
 		return nil, nil
 	}
-	owners := r.readOwners(ctx)
+	owners := x.objects.ReadOwners(ctx)
 	var described []string
 	for _, g := range target.Groups {
-		report, err := r.LVM.ReadDevices(ctx, device.Names(g.Devices)...)
+		report, err := x.lvm.ReadDevices(ctx, device.Names(g.Devices)...)
 		if err != nil {
 			return nil, fmt.Errorf("check volume group %s of node %s before it is destroyed: %w", g.Name, w.Node, err)
 		}
 		at := slices.IndexFunc(report.VGs, func(vg lvm.VG) bool { return vg.UUID == g.UUID })
 		if at < 0 {
-			return nil, errors.New(plan.DestructionProblem(g, nil, owners))
+			return nil, errors.New(selection.DestructionProblem(g, nil, owners))
 		}
-		if problem := plan.DestructionProblem(g, &report.VGs[at], owners); problem != "" {
+		if problem := selection.DestructionProblem(g, &report.VGs[at], owners); problem != "" {
 			return nil, fmt.Errorf("device %s of node %s was not wiped: %s", target.Path, w.Node, problem)
 		}
-		described = append(described, plan.DescribeDestroyed(&report.VGs[at]))
+		described = append(described, selection.DescribeDestroyed(&report.VGs[at]))
 	}
 	return described, nil
 }
 
 // backUpGroups saves the metadata of the volume groups that a wipe destroys.
-func (r *Reconciler) backUpGroups(ctx context.Context, target plan.WipeTarget, dir string) error {
+func (x *wiper) backUpGroups(ctx context.Context, target state.WipeTarget, dir string) error {
 	if len(target.Groups) == 0 {
 		return nil
 	}
@@ -216,14 +237,14 @@ func (r *Reconciler) backUpGroups(ctx context.Context, target plan.WipeTarget, d
 	}
 	for _, g := range target.Groups {
 		backup := lvm.GroupBackup{Group: otherGroup(g), File: filepath.Join(dir, g.UUID+".vg")}
-		if err := r.LVM.Apply(ctx, backup); err != nil {
+		if err := x.lvm.Apply(ctx, backup); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func otherGroup(g plan.PresentGroup) lvm.OtherGroup {
+func otherGroup(g state.PresentGroup) lvm.OtherGroup {
 	return lvm.OtherGroup{Name: g.Name, UUID: g.UUID, Devices: device.Names(g.Devices)}
 }
 
@@ -241,9 +262,10 @@ func describeAll(signatures []device.Signature) []string {
 
 // notWipedElsewhere checks the records that outlive the Node object, because a reinstalled machine does not have the
 // files.
-func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, s plan.NodeState, d device.Device) error {
+func (x *wiper) notWipedElsewhere(ctx context.Context, w state.Desired, s state.NodeState, d device.Device) error {
 	records := &corev1.ConfigMap{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
+	err := x.objects.Live.Get(ctx, client.ObjectKey{Namespace: x.objects.Namespace,
+		Name: v1alpha1.WipedDevicesConfigMap}, records)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -257,7 +279,7 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, s pl
 			return fmt.Errorf("the record %s of wiped devices (ConfigMap %s) cannot be read: %w; nothing is wiped",
 				key, v1alpha1.WipedDevicesConfigMap, err)
 		}
-		record := plan.WipeRecord{ID: known.ID, Names: known.Names}
+		record := state.WipeRecord{ID: known.ID, Names: known.Names}
 		if known.DeviceClass != w.Name || known.ClassUID != string(w.UID) || !record.IsOf(s, d) {
 			continue
 		}

@@ -72,7 +72,7 @@ func TestWipeIsRecordedBeforeItBegins(t *testing.T) {
 	b.ok(b.lvm.Apply(b.Context(), lvm.VGRemove{VG: "vg1"}))
 	b.ok(b.lvm.Apply(b.Context(), lvm.PVRemove{Device: "/dev/sdb"}))
 	b.devices.list[0].Signature, b.devices.list[0].UUID = "xfs", "fs-2"
-	b.ok(b.agent.wipes.forget("vg1"))
+	b.ok(b.agent.wiper.records.Forget("vg1"))
 	b.restart()
 	b.settle()
 	b.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
@@ -97,7 +97,7 @@ func TestWipeThatIsRefusedIsNotInTheStatus(t *testing.T) {
 // TestWipeThatTheStatusDoesNotHaveIsNotDone: the API server refuses the record.
 func TestWipeThatTheStatusDoesNotHaveIsNotDone(t *testing.T) {
 	b := wipeBench(t)
-	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+	b.agent.objects.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, p client.Patch,
 			options ...client.SubResourcePatchOption) error {
 			if status, is := object.(*v1alpha1.LVMVolumeGroupNodeStatus); is &&
@@ -160,7 +160,7 @@ func TestWipeAsksTheRecordThatOutlivesTheNode(t *testing.T) {
 
 func TestWipeThatCannotBeRecordedIsNotDone(t *testing.T) {
 	b := wipeBench(t)
-	b.agent.Live = failingReader{b.client}
+	b.agent.objects.Live = failingReader{b.client}
 	for range 5 {
 		_, _ = b.reconcile()
 	}

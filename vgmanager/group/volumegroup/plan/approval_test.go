@@ -10,6 +10,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -20,19 +22,19 @@ func requiring(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
 }
 
 // observed returns an observation of devices with their identities and fingerprints.
-func observed(s NodeState, devices ...device.Device) NodeState {
+func observed(s state.NodeState, devices ...device.Device) state.NodeState {
 	s.Devices = devices
 	if s.Report == nil {
 		s.Report = report()
 	}
 	s.Identities = device.Identities(devices)
-	s.Fingerprints = device.NewFingerprints(devices, PhysicalVolumes(s.Report))
+	s.Fingerprints = device.NewFingerprints(devices, state.PhysicalVolumes(s.Report))
 	return s
 }
 
 // approvalFor returns the approval of a device as it is now.
 func approvalFor(d device.Device, reasons ...device.Reason) v1alpha1.LVMDeviceApproval {
-	s := observed(NodeState{}, d)
+	s := observed(state.NodeState{}, d)
 	return v1alpha1.LVMDeviceApproval{ObjectMeta: metav1.ObjectMeta{Name: "approval-" + d.Name},
 		Spec: v1alpha1.LVMDeviceApprovalSpec{NodeName: "n1", DeviceClassName: "vg1", Device: s.Identities[d.Number],
 			Fingerprint: s.Fingerprints.Of(d, reasons), ApprovedBy: "ann"}}
@@ -53,68 +55,68 @@ func TestPlanOfApprovals(t *testing.T) {
 	tests := map[string]struct {
 		spec      v1alpha1.LVMVolumeGroupSpec
 		approvals []v1alpha1.LVMDeviceApproval
-		seen      NodeState
+		seen      state.NodeState
 		want      string
 		note      string
 		excluded  []string
 	}{
-		"nothing is approved": {spec: all, seen: observed(NodeState{}, disk("b"), disk("c")),
+		"nothing is approved": {spec: all, seen: observed(state.NodeState{}, disk("b"), disk("c")),
 			want: "Progressing", note: "before its devices are approved: /dev/sdb, /dev/sdc",
 			excluded: []string{"/dev/sdb AwaitingApproval", "/dev/sdc AwaitingApproval"}},
-		"a named device is not approved": {spec: named, seen: observed(NodeState{Paths: paths("b")}, disk("b")),
+		"a named device is not approved": {spec: named, seen: observed(state.NodeState{Paths: paths("b")}, disk("b")),
 			want: "Progressing", note: "approved", excluded: []string{"/dev/disk/by-id/b AwaitingApproval"}},
 		"one is approved": {spec: all, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen: observed(NodeState{}, disk("b"), disk("c")), want: "Progressing CreateVolumeGroup /dev/sdb",
+			seen: observed(state.NodeState{}, disk("b"), disk("c")), want: "Progressing CreateVolumeGroup /dev/sdb",
 			excluded: []string{"/dev/sdc AwaitingApproval"}},
 		"too few for the redundancy": {spec: raid, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen: observed(NodeState{}, disk("b"), disk("c")), want: "Progressing", note: "approved",
+			seen: observed(state.NodeState{}, disk("b"), disk("c")), want: "Progressing", note: "approved",
 			excluded: []string{"/dev/sdc AwaitingApproval"}},
 		"enough for the redundancy": {spec: raid,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b")), approvalFor(disk("c"))},
-			seen:      observed(NodeState{}, disk("b"), disk("c")),
+			seen:      observed(state.NodeState{}, disk("b"), disk("c")),
 			want:      "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
 		"it changed": {spec: all, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen: observed(NodeState{}, larger), want: "Progressing", note: "approved",
+			seen: observed(state.NodeState{}, larger), want: "Progressing", note: "approved",
 			excluded: []string{"/dev/sdb ChangedSinceReview"}},
 		"it has content since": {spec: named, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen: observed(NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			seen: observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Failed",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
 		"it was approved again": {spec: all,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b")), approvalFor(larger)},
-			seen:      observed(NodeState{}, larger), want: "Progressing CreateVolumeGroup /dev/sdb"},
-		"nothing identifies it": {spec: all, seen: observed(NodeState{}, nameless),
+			seen:      observed(state.NodeState{}, larger), want: "Progressing CreateVolumeGroup /dev/sdb"},
+		"nothing identifies it": {spec: all, seen: observed(state.NodeState{}, nameless),
 			want: "Progressing", note: "approved", excluded: []string{"/dev/sdb AwaitingApproval"}},
 		"approval is no consent to wipe": {spec: named,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
-			seen:      observed(NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			seen:      observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Failed",
 			excluded: []string{"/dev/disk/by-id/b HasSignature"}},
-		"consent to wipe is no approval": {spec: wiping, seen: observed(NodeState{Paths: paths("b")}, written("b")),
+		"consent to wipe is no approval": {spec: wiping, seen: observed(state.NodeState{Paths: paths("b")}, written("b")),
 			want: "Progressing", note: "approved",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b AwaitingApproval"}},
 		"approved as blank, to be wiped now": {spec: wiping,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen:      observed(NodeState{Paths: paths("b")}, written("b")), want: "Progressing", note: "approved",
+			seen:      observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Progressing", note: "approved",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
 		"consent and approval": {spec: wiping, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
-			seen: observed(NodeState{Paths: paths("b")}, written("b")), want: "Progressing WipeDevice"},
+			seen: observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Progressing WipeDevice"},
 		"members are not affected": {spec: all,
-			seen: observed(NodeState{Report: report(group("b")), Class: thickDone}, disk("b")), want: "Ready"},
-		"a new device waits": {spec: all, seen: observed(NodeState{Report: report(group("b")), Class: thickDone},
+			seen: observed(state.NodeState{Report: report(group("b")), Class: thickDone}, disk("b")), want: "Ready"},
+		"a new device waits": {spec: all, seen: observed(state.NodeState{Report: report(group("b")), Class: thickDone},
 			disk("b"), disk("c")), want: "Ready", excluded: []string{"/dev/sdc AwaitingApproval"}},
 		"an approved one is added under Static": {spec: all,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("c"))},
-			seen:      observed(NodeState{Report: report(group("b")), Class: thickDone}, disk("b"), disk("c")),
+			seen:      observed(state.NodeState{Report: report(group("b")), Class: thickDone}, disk("b"), disk("c")),
 			want:      "Progressing ExtendVolumeGroup /dev/sdc"},
 		"a young device": {spec: requiring(v1alpha1.LVMVolumeGroupSpec{
 			DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic}),
-			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(young)}, seen: observed(NodeState{}, young),
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(young)}, seen: observed(state.NodeState{}, young),
 			want: "Progressing", note: "attached for a minute", excluded: []string{"/dev/sdb TooYoung"}},
-		"no approval is required": {spec: v1alpha1.LVMVolumeGroupSpec{}, seen: observed(NodeState{}, nameless),
+		"no approval is required": {spec: v1alpha1.LVMVolumeGroupSpec{}, seen: observed(state.NodeState{}, nameless),
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 	}
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
-		w.Approvals = ApprovalsFor(tt.approvals, w.Node, w.Name)
+		w.Approvals = selection.ApprovalsFor(tt.approvals, w.Node, w.Name)
 		p := New(w, tt.seen)
 		if got := summary(p); got != tt.want || !strings.Contains(p.Note, tt.note) || tt.note == "" && p.Note != "" {
 			t.Errorf("%s: got %q, %q, want %q (%v)", name, got, p.Note, tt.want, p.Problems)
@@ -129,31 +131,31 @@ func TestPlanOfApprovals(t *testing.T) {
 func TestAnApprovalCoversWhatTheWipeLeaves(t *testing.T) {
 	spec := requiring(forced("/dev/disk/by-id/b"))
 	approval := approvalFor(written("b"))
-	blank := observed(NodeState{}, disk("b")).Fingerprints.Of(disk("b"), nil)
-	record := WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true, Approved: approval.Spec.Fingerprint,
-		Blank: blank, Found: WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}
+	blank := observed(state.NodeState{}, disk("b")).Fingerprints.Of(disk("b"), nil)
+	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true, Approved: approval.Spec.Fingerprint,
+		Blank: blank, Found: state.WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}
 	other := disk("b")
 	other.Size++
 	for name, tt := range map[string]struct {
-		change func(*WipeRecord)
+		change func(*state.WipeRecord)
 		device device.Device
 		want   string
 	}{
-		"after the wipe": {func(*WipeRecord) {}, disk("b"), "Progressing CreateVolumeGroup /dev/sdb"},
-		"after an interrupted wipe, blank": {func(r *WipeRecord) { r.Done = false }, disk("b"),
+		"after the wipe": {func(*state.WipeRecord) {}, disk("b"), "Progressing CreateVolumeGroup /dev/sdb"},
+		"after an interrupted wipe, blank": {func(r *state.WipeRecord) { r.Done = false }, disk("b"),
 			"Progressing CreateVolumeGroup /dev/sdb"},
-		"after an interrupted wipe, not blank": {func(r *WipeRecord) { r.Done = false; r.Found = append(r.Found, "x") },
+		"after an interrupted wipe, not blank": {func(r *state.WipeRecord) { r.Done = false; r.Found = append(r.Found, "x") },
 			written("b"), "Progressing WipeDevice"},
-		"wiped for another class":    {func(r *WipeRecord) { r.Class = "former" }, disk("b"), "Progressing"},
-		"wiped without approval":     {func(r *WipeRecord) { r.Approved = "" }, disk("b"), "Progressing"},
-		"approved as something else": {func(r *WipeRecord) { r.Approved = "v1-x" }, disk("b"), "Progressing"},
-		"another size":               {func(*WipeRecord) {}, other, "Progressing"},
+		"wiped for another class":    {func(r *state.WipeRecord) { r.Class = "former" }, disk("b"), "Progressing"},
+		"wiped without approval":     {func(r *state.WipeRecord) { r.Approved = "" }, disk("b"), "Progressing"},
+		"approved as something else": {func(r *state.WipeRecord) { r.Approved = "v1-x" }, disk("b"), "Progressing"},
+		"another size":               {func(*state.WipeRecord) {}, other, "Progressing"},
 	} {
 		r := record
 		tt.change(&r)
 		w := testWanted(spec)
 		w.Approvals = []v1alpha1.LVMDeviceApproval{approval}
-		s := observed(NodeState{Paths: paths("b"), Wiped: []WipeRecord{r}}, tt.device)
+		s := observed(state.NodeState{Paths: paths("b"), Wiped: []state.WipeRecord{r}}, tt.device)
 		if got := summary(New(w, s)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
@@ -169,7 +171,7 @@ func TestAnApprovalIsForOneNodeAndClass(t *testing.T) {
 	} {
 		a := approvalFor(disk("b"))
 		change(&a)
-		if got := ApprovalsFor([]v1alpha1.LVMDeviceApproval{a}, "n1", "vg1"); len(got) > 0 {
+		if got := selection.ApprovalsFor([]v1alpha1.LVMDeviceApproval{a}, "n1", "vg1"); len(got) > 0 {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
@@ -181,7 +183,7 @@ func TestADoubtfulDeviceIsRead(t *testing.T) {
 	found := device.Reason{Code: device.CephBlueStore, Message: "x", Signature: &ceph}
 	w := testWanted(requiring(forced("/dev/disk/by-id/b")))
 	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
-	s := observed(NodeState{Paths: paths("b")}, disk("b"))
+	s := observed(state.NodeState{Paths: paths("b")}, disk("b"))
 	p := New(w, s)
 	if len(p.Doubtful) != 1 || summary(p) != "Progressing" {
 		t.Fatalf("got %s, %v", summary(p), p.Doubtful)
@@ -198,8 +200,8 @@ func TestADoubtfulDeviceIsRead(t *testing.T) {
 
 func TestTheVerdictNamesTheApproval(t *testing.T) {
 	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
-	verdict := func() Verdict {
-		return Judge([]ClassState{{Desired: w, Node: observed(NodeState{}, disk("b"))}}, disk("b"))[0]
+	verdict := func() selection.Verdict {
+		return selection.Judge([]selection.ClassState{{Desired: w, Node: observed(state.NodeState{}, disk("b"))}}, disk("b"))[0]
 	}
 	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.AwaitingApproval}) {
 		t.Errorf("got %+v", v)
@@ -218,20 +220,20 @@ func TestTheVerdictNamesTheApproval(t *testing.T) {
 
 func TestUsedApprovals(t *testing.T) {
 	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
-	s := observed(NodeState{Report: &lvm.Report{}}, disk("b"))
-	if _, err := UsedApprovals(w, s, s.Devices); err == nil {
+	s := observed(state.NodeState{Report: &lvm.Report{}}, disk("b"))
+	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
 		t.Error("a device without an approval is used")
 	}
 	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
-	if used, err := UsedApprovals(w, s, s.Devices); err != nil || len(used) != 1 {
+	if used, err := selection.UsedApprovals(w, s, s.Devices); err != nil || len(used) != 1 {
 		t.Errorf("got %v, %v", used, err)
 	}
 	s.Probed = map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable}}}
-	if _, err := UsedApprovals(w, s, s.Devices); err == nil {
+	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
 		t.Error("a device that could not be read is used")
 	}
 	w.Spec.Approval = ""
-	if used, err := UsedApprovals(w, s, s.Devices); err != nil || used != nil {
+	if used, err := selection.UsedApprovals(w, s, s.Devices); err != nil || used != nil {
 		t.Errorf("not required: got %v, %v", used, err)
 	}
 }
@@ -245,13 +247,13 @@ func TestNewlyExcluded(t *testing.T) {
 		}
 		return e
 	}
-	if got := NewlyExcluded(entry("a"), entry("a", "b"), device.AwaitingApproval); !slices.Equal(got, []string{"b"}) {
+	if got := selection.NewlyExcluded(entry("a"), entry("a", "b"), device.AwaitingApproval); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("got %v", got)
 	}
-	if got := NewlyExcluded(entry("a"), entry("a"), device.AwaitingApproval); len(got) > 0 {
+	if got := selection.NewlyExcluded(entry("a"), entry("a"), device.AwaitingApproval); len(got) > 0 {
 		t.Errorf("again: got %v", got)
 	}
-	if got := NewlyExcluded(entry(), entry("a"), device.ChangedSinceReview); len(got) > 0 {
+	if got := selection.NewlyExcluded(entry(), entry("a"), device.ChangedSinceReview); len(got) > 0 {
 		t.Errorf("another reason: got %v", got)
 	}
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -37,7 +40,7 @@ func TestDrainWithACache(t *testing.T) {
 		vg := withCache(group("b", "c", "d"), tt.kind)
 		for i := range vg.PVs {
 			if vg.PVs[i].UUID == "pv-"+tt.device {
-				vg.PVs[i].Allocatable, vg.PVs[i].Tags = false, []string{CordonTag}
+				vg.PVs[i].Allocatable, vg.PVs[i].Tags = false, []string{members.CordonTag}
 			}
 		}
 		spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}
@@ -46,8 +49,8 @@ func TestDrainWithACache(t *testing.T) {
 				Action: v1alpha1.DeviceActionDrain}}
 		}
 		w := testWanted(spec)
-		class := classOf(w, nil, vg.UUID)
-		s := NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c"), disk("d")}, Class: &class}
+		class := publication.ClassOf(w, nil, vg.UUID)
+		s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c"), disk("d")}, Class: &class}
 		s.Identities = device.Identities(s.Devices)
 		p := New(w, s)
 		var says []string
@@ -55,8 +58,8 @@ func TestDrainWithACache(t *testing.T) {
 			says = []string{tt.says}
 		}
 		checkPlan(t, name, p, tt.want, says)
-		if tt.says != "" && !strings.Contains(p.notes["pv-"+tt.device].message, tt.says) {
-			t.Errorf("%s: got %+v", name, p.notes)
+		if tt.says != "" && !strings.Contains(p.Notes["pv-"+tt.device].Message, tt.says) {
+			t.Errorf("%s: got %+v", name, p.Notes)
 		}
 		if tt.device == "" && !strings.Contains(p.Note, "have a cache that was attached on the node: a") {
 			t.Errorf("%s: the note is %q", name, p.Note)

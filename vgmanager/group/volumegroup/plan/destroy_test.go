@@ -8,6 +8,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -43,8 +45,8 @@ func inactive(vg lvm.VG) lvm.VG {
 
 // seenWith returns a node with the disks b and c, and volume groups on them. A logical volume that is active is on each
 // disk of its group.
-func seenWith(named string, vgs ...lvm.VG) NodeState {
-	s := NodeState{Report: report(vgs...), Paths: paths(strings.Fields(named)...)}
+func seenWith(named string, vgs ...lvm.VG) state.NodeState {
+	s := state.NodeState{Report: report(vgs...), Paths: paths(strings.Fields(named)...)}
 	for _, letter := range []string{"b", "c"} {
 		d := disk(letter)
 		for i := range vgs {
@@ -65,7 +67,7 @@ func seenWith(named string, vgs ...lvm.VG) NodeState {
 }
 
 // seenOnPartition returns a node with a volume group on a partition of the disk b, which is the device sdc of vg.
-func seenOnPartition(vg lvm.VG) NodeState {
+func seenOnPartition(vg lvm.VG) state.NodeState {
 	s := seenWith("b", vg)
 	part, whole := &s.Devices[1], &s.Devices[0]
 	part.Name, part.Type, part.Serial = "/dev/sdb1", "part", ""
@@ -79,14 +81,14 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n1"}
 	theirs := []string{"lvms", "lvms.cluster=c9", "lvms.class=vg1", "lvms.node=n1"}
 	moved := []string{"lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n9"}
-	other := func(w *Desired) { w.Others = []Other{{Name: "vg2"}} }
+	other := func(w *state.Desired) { w.Others = []state.Other{{Name: "vg2"}} }
 	adopting := destroying("uuid-vg1", "b")
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "uuid-vg1"}}
 	tests := map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
-		change func(*Desired)
-		seen   NodeState
-		edit   func(*NodeState)
+		change func(*state.Desired)
+		seen   state.NodeState
+		edit   func(*state.NodeState)
 		want   string
 		says   []string
 	}{
@@ -120,7 +122,7 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 			seen: seenWith("b c", inactive(foreignGroup("data", nil, "b", "c"))), want: "Progressing WipeDevice"},
 		"the other device cannot be wiped": {spec: destroying("data", "b", "c"),
 			seen: seenWith("b c", inactive(foreignGroup("data", nil, "b", "c"))), want: "Failed",
-			edit: func(s *NodeState) { s.Devices[1].Mountpoints = []string{"/data"} },
+			edit: func(s *state.NodeState) { s.Devices[1].Mountpoints = []string{"/data"} },
 			says: []string{"mounted on /data", "other devices of its volume group cannot be wiped: /dev/sdc"}},
 		"one device was wiped before a crash": {spec: destroying("data", "b", "c"),
 			seen: seenWith("b c", inactive(edit(foreignGroup("data", nil, "c"), func(vg *lvm.VG) {
@@ -133,11 +135,13 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 			want: "Failed", says: []string{"in use: vg1/data"}},
 		"something else is on the disk": {spec: destroying("data", "b"),
 			seen: seenWith("b", inactive(foreignGroup("data", nil, "b"))), want: "Failed",
-			edit: func(s *NodeState) { s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x", Type: "crypt"}} },
+			edit: func(s *state.NodeState) {
+				s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x", Type: "crypt"}}
+			},
 			says: []string{"used by /dev/mapper/x"}},
 		"of the operating system": {spec: destroying("data", "b"),
 			seen: seenWith("b", inactive(foreignGroup("data", nil, "b"))), want: "Failed",
-			edit: func(s *NodeState) { s.Devices[0].OSDisk = true }, says: []string{"operating system"}},
+			edit: func(s *state.NodeState) { s.Devices[0].OSDisk = true }, says: []string{"operating system"}},
 		"shared": {spec: destroying("data", "b"), want: "Failed", says: []string{"shared between hosts"},
 			seen: seenWith("b", inactive(edit(foreignGroup("data", nil, "b"),
 				func(vg *lvm.VG) { vg.Attr = "wz--ns" })))},
@@ -158,15 +162,19 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 			seen: seenWith("b c", group("c"), edit(foreignGroup("vg1", theirs, "b"), func(vg *lvm.VG) {
 				vg.LVs[0].Attr = "-wi-ao----"
 			})), says: []string{"in use: vg1/data"}},
-		"the class is deleted": {spec: destroying("vg1", "b"), change: func(w *Desired) { w.Deleting = true },
+		"the class is deleted": {spec: destroying("vg1", "b"), change: func(w *state.Desired) { w.Deleting = true },
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))), want: "finished"},
 		"a second time, by name": {spec: destroying("vg1", "b"), want: "Failed",
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))),
-			edit: func(s *NodeState) { s.Wiped = []WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}} },
+			edit: func(s *state.NodeState) {
+				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
+			},
 			says: []string{"nothing is wiped a second time"}},
 		"a second time, by UUID": {spec: destroying("uuid-vg1", "b"), want: "Progressing WipeDevice",
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))),
-			edit: func(s *NodeState) { s.Wiped = []WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}} }},
+			edit: func(s *state.NodeState) {
+				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
+			}},
 	}
 	both := destroying("uuid-data", "b")
 	both.DeviceSelector.ForceWipeDevicesAndDestroyAllData = new(true)
@@ -191,17 +199,17 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 func TestPlanOfHiddenVolumeGroupsToDestroy(t *testing.T) {
 	theirs := []string{"lvms", "lvms.cluster=c9", "lvms.node=n1"}
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}
-	look := func(pvs ...lvm.LabeledPV) NodeState {
-		return NodeState{Report: report(), Devices: []device.Device{labeled("b"), labeled("c")}, Paths: paths("b"),
+	look := func(pvs ...lvm.LabeledPV) state.NodeState {
+		return state.NodeState{Report: report(), Devices: []device.Device{labeled("b"), labeled("c")}, Paths: paths("b"),
 			Hidden: hiddenOf(pvs...)}
 	}
 	ofHost := label("b", "vg1", theirs...)
 	ofHost.SystemID = "host9"
-	failed := NodeState{Report: report(), Devices: []device.Device{labeled("b")}, Paths: paths("b"),
-		Hidden: Hidden{Err: errRead}}
+	failed := state.NodeState{Report: report(), Devices: []device.Device{labeled("b")}, Paths: paths("b"),
+		Hidden: state.Hidden{Err: errRead}}
 	for name, tt := range map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 	}{
@@ -224,32 +232,34 @@ func TestPlanOfHiddenVolumeGroupsToDestroy(t *testing.T) {
 func TestWhatPreventsTheDestructionAtTheLastMoment(t *testing.T) {
 	vg := foreignGroup("old", []string{"a"}, "b")
 	s := seenWith("b", vg)
-	before := presentGroups(s)[0]
-	owned := func(name string) Owners { return Owners{Of: map[string]string{name: "PersistentVolume pvc-1"}} }
+	before := selection.PresentGroups(s)[0]
+	owned := func(name string) state.Owners {
+		return state.Owners{Of: map[string]string{name: "PersistentVolume pvc-1"}}
+	}
 	for name, tt := range map[string]struct {
 		now    *lvm.VG
-		owners Owners
+		owners state.Owners
 		says   string
 	}{
-		"nothing":    {&vg, Owners{}, ""},
-		"it is gone": {nil, Owners{}, "is no longer on /dev/sdb"},
-		"somebody adopted it": {new(edit(vg, func(vg *lvm.VG) { vg.Tags = []string{"a", "lvms"} })), Owners{},
+		"nothing":    {&vg, state.Owners{}, ""},
+		"it is gone": {nil, state.Owners{}, "is no longer on /dev/sdb"},
+		"somebody adopted it": {new(edit(vg, func(vg *lvm.VG) { vg.Tags = []string{"a", "lvms"} })), state.Owners{},
 			"was changed"},
-		"it was renamed": {new(edit(vg, func(vg *lvm.VG) { vg.Name = "new" })), Owners{}, "was changed"},
+		"it was renamed": {new(edit(vg, func(vg *lvm.VG) { vg.Name = "new" })), state.Owners{}, "was changed"},
 		"it was extended": {new(edit(vg, func(vg *lvm.VG) {
 			vg.PVs = append(slices.Clone(vg.PVs), lvm.PV{Name: "/dev/sdd", Major: 8, Minor: 3})
-		})), Owners{}, "another device since the wipe was planned: /dev/sdd"},
+		})), state.Owners{}, "another device since the wipe was planned: /dev/sdd"},
 		"a device is missing": {new(edit(vg, func(vg *lvm.VG) {
 			vg.PVs = append(slices.Clone(vg.PVs), lvm.PV{Name: "[unknown]", Missing: true})
-		})), Owners{}, ""},
+		})), state.Owners{}, ""},
 		"a volume is open now": {new(edit(vg, func(vg *lvm.VG) {
 			vg.LVs = []lvm.LV{{Name: "data", Attr: "-wi-ao----"}}
-		})), Owners{}, "in use: old/data"},
+		})), state.Owners{}, "in use: old/data"},
 		"a volume has an object":    {&vg, owned("data"), "belongs to PersistentVolume pvc-1"},
 		"another volume has":        {&vg, owned("other"), ""},
-		"the objects are not known": {&vg, Owners{Err: errors.New("no answer")}, "no answer"},
+		"the objects are not known": {&vg, state.Owners{Err: errors.New("no answer")}, "no answer"},
 	} {
-		got := DestructionProblem(before, tt.now, tt.owners)
+		got := selection.DestructionProblem(before, tt.now, tt.owners)
 		if tt.says == "" && got != "" || !strings.Contains(got, tt.says) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.says)
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // labeledDisk returns a blank disk with the label tier.
@@ -38,7 +40,7 @@ func TestLabelsBelongToTheIdentity(t *testing.T) {
 	fast := map[string]string{"tier": "fast", "rack": ""}
 	for range 2 {
 		var got []map[string]string
-		for _, d := range WithLabels(devices, labels) {
+		for _, d := range selection.WithLabels(devices, labels) {
 			got = append(got, d.Labels)
 		}
 		if diff := cmp.Diff([]map[string]string{nil, nil, fast, nil, nil}, got); diff != "" {
@@ -48,7 +50,7 @@ func TestLabelsBelongToTheIdentity(t *testing.T) {
 	if devices[2].Labels != nil {
 		t.Error("the list of devices, which others share, was changed")
 	}
-	if got := WithLabels(devices, nil); len(got) != len(devices) {
+	if got := selection.WithLabels(devices, nil); len(got) != len(devices) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -75,7 +77,7 @@ func TestPropertiesOfDevicesWithLabels(t *testing.T) {
 			MinSize: quantityOf("11Gi")},
 			[]string{"has a size of 10Gi, less than minSize", "has the label tier=fast"}},
 	} {
-		if diff := cmp.Diff(tt.want, mismatches(&tt.selector, d)); diff != "" {
+		if diff := cmp.Diff(tt.want, state.Mismatches(&tt.selector, d)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -93,47 +95,47 @@ func TestChoiceOfDevicesByLabels(t *testing.T) {
 	large.MinSize = quantityOf("20Gi")
 	big := labeledDisk("d", "fast")
 	big.Size = 30 << 30
-	other := func(s *v1alpha1.DeviceSelector) []Other {
-		return []Other{{Name: "vg2", Selectors: []v1alpha1.DeviceSelector{*s}}}
+	other := func(s *v1alpha1.DeviceSelector) []state.Other {
+		return []state.Other{{Name: "vg2", Selectors: []v1alpha1.DeviceSelector{*s}}}
 	}
 	devices := []device.Device{labeledDisk("b", "fast"), labeledDisk("c", "slow"), disk("e")}
 	for name, tt := range map[string]struct {
 		spec     v1alpha1.LVMVolumeGroupSpec
-		others   []Other
-		seen     NodeState
+		others   []state.Other
+		seen     state.NodeState
 		want     string
 		says     []string
 		excluded []string
 	}{
-		"those with the label": {spec: spec(tier("fast")), seen: NodeState{Report: report(), Devices: devices},
+		"those with the label": {spec: spec(tier("fast")), seen: state.NodeState{Report: report(), Devices: devices},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
-		"none has the label": {spec: spec(tier("archive")), seen: NodeState{Report: report(), Devices: devices},
+		"none has the label": {spec: spec(tier("archive")), seen: state.NodeState{Report: report(), Devices: devices},
 			want: "Ready"},
 		"with the other properties too": {spec: spec(large),
-			seen: NodeState{Report: report(), Devices: append(devices, big)},
+			seen: state.NodeState{Report: report(), Devices: append(devices, big)},
 			want: "Progressing CreateVolumeGroup /dev/sdd"},
 		"a tier for each class": {spec: spec(tier("fast")), others: other(tier("slow")),
-			seen: NodeState{Report: report(), Devices: devices}, want: "Progressing CreateVolumeGroup /dev/sdb"},
+			seen: state.NodeState{Report: report(), Devices: devices}, want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"the same tier in two classes": {spec: spec(tier("fast")), others: other(tier("fast")),
-			seen: NodeState{Report: report(), Devices: devices}, want: "Failed",
+			seen: state.NodeState{Report: report(), Devices: devices}, want: "Failed",
 			says:     []string{"is selected by device class vg2 as well as by vg1"},
 			excluded: []string{"/dev/sdb UsedByOtherDeviceClass"}},
 		"named, with the label": {spec: spec(&named),
-			seen: NodeState{Report: report(), Devices: devices, Paths: paths("b")},
+			seen: state.NodeState{Report: report(), Devices: devices, Paths: paths("b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"named, without the label": {spec: spec(&named),
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
 			says:     []string{"does not have the label tier, so the deviceSelector that names it does not match"},
 			excluded: []string{"/dev/disk/by-id/b NotSelected"}},
 		"labeled later": {spec: spec(tier("fast")),
-			seen: NodeState{Report: report(group("b")), Devices: append(devices, labeledDisk("d", "fast")),
+			seen: state.NodeState{Report: report(group("b")), Devices: append(devices, labeledDisk("d", "fast")),
 				Class: thickDone}, want: "Progressing ExtendVolumeGroup /dev/sdd"},
 		"labeled later, under Static": {spec: static,
-			seen: NodeState{Report: report(group("b")), Devices: append(devices, labeledDisk("d", "fast")),
+			seen: state.NodeState{Report: report(group("b")), Devices: append(devices, labeledDisk("d", "fast")),
 				Class: thickDone}, want: "Ready", excluded: []string{"/dev/sdd NotAtCreation"}},
-		"a member with another label stays": {spec: spec(tier("fast")), seen: NodeState{Report: report(group("b", "c")),
+		"a member with another label stays": {spec: spec(tier("fast")), seen: state.NodeState{Report: report(group("b", "c")),
 			Devices: devices, Class: thickDone}, want: "Ready"},
-		"all members without labels stay": {spec: spec(tier("fast")), seen: NodeState{Report: report(group("b", "c")),
+		"all members without labels stay": {spec: spec(tier("fast")), seen: state.NodeState{Report: report(group("b", "c")),
 			Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone}, want: "Ready"},
 	} {
 		tt.seen.Identities = device.Identities(tt.seen.Devices)
@@ -166,7 +168,7 @@ func TestALabelRemovesNothing(t *testing.T) {
 			[]device.Device{labeledDisk("b", "fast"), disk("c")}, "Progressing CordonDevice /dev/sdb"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: tt.selector})
-		p := New(w, NodeState{Report: report(group("b", "c")), Devices: tt.devices, Class: thickDone, Before: before,
+		p := New(w, state.NodeState{Report: report(group("b", "c")), Devices: tt.devices, Class: thickDone, Before: before,
 			Identities: device.Identities(tt.devices)})
 		checkPlan(t, name, p, tt.want, nil)
 	}
@@ -175,16 +177,16 @@ func TestALabelRemovesNothing(t *testing.T) {
 func TestLabelsAreNeededOnlyIfASelectorHasThem(t *testing.T) {
 	plain := v1alpha1.DeviceSelector{MinSize: quantityOf("1Gi")}
 	for name, tt := range map[string]struct {
-		desired Desired
+		desired state.Desired
 		want    bool
 	}{
-		"no selector":          {Desired{}, false},
-		"without labels":       {Desired{Selectors: []v1alpha1.DeviceSelector{plain}}, false},
-		"with labels":          {Desired{Selectors: []v1alpha1.DeviceSelector{plain, *tier("fast")}}, true},
-		"of another class":     {Desired{Others: []Other{{Selectors: []v1alpha1.DeviceSelector{*tier("slow")}}}}, true},
-		"a removal needs none": {Desired{Selectors: []v1alpha1.DeviceSelector{*tier("fast")}, Deleting: true}, false},
+		"no selector":          {state.Desired{}, false},
+		"without labels":       {state.Desired{Selectors: []v1alpha1.DeviceSelector{plain}}, false},
+		"with labels":          {state.Desired{Selectors: []v1alpha1.DeviceSelector{plain, *tier("fast")}}, true},
+		"of another class":     {state.Desired{Others: []state.Other{{Selectors: []v1alpha1.DeviceSelector{*tier("slow")}}}}, true},
+		"a removal needs none": {state.Desired{Selectors: []v1alpha1.DeviceSelector{*tier("fast")}, Deleting: true}, false},
 	} {
-		if got := NeedsLabels(tt.desired); got != tt.want {
+		if got := selection.NeedsLabels(tt.desired); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

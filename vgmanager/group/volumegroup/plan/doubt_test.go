@@ -14,6 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/orphans"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/poolrepair"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/rollback"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
@@ -26,13 +32,13 @@ var errArchive = errors.New("ls: cannot access '/etc/lvm/archive'")
 func closedClass(spec v1alpha1.LVMVolumeGroupSpec) *deviceclass.Class {
 	w := testWanted(spec)
 	w.Deleting = true
-	class := classOf(w, nil, "vg")
+	class := publication.ClassOf(w, nil, "vg")
 	return &class
 }
 
 // ownersOf returns objects of the cluster with the volumes volume-0, volume-1 and so on.
-func ownersOf(owners ...VolumeOwner) Owners {
-	o := Owners{Volumes: map[string]VolumeOwner{}}
+func ownersOf(owners ...state.VolumeOwner) state.Owners {
+	o := state.Owners{Volumes: map[string]state.VolumeOwner{}}
 	for i, owner := range owners {
 		o.Volumes["volume-"+strconv.Itoa(i)] = owner
 	}
@@ -41,11 +47,11 @@ func ownersOf(owners ...VolumeOwner) Owners {
 
 // TestEachChangeHasAnAnswerForDoubtfulMetadata fails if a kind of change is added and allowed does not have it.
 func TestEachChangeHasAnAnswerForDoubtfulMetadata(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "plan.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "state/action.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kinds []Kind
+	var kinds []state.Kind
 	for _, d := range file.Decls {
 		general, ok := d.(*ast.GenDecl)
 		if !ok || general.Tok != token.CONST {
@@ -60,15 +66,15 @@ func TestEachChangeHasAnAnswerForDoubtfulMetadata(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kinds = append(kinds, Kind(text))
+			kinds = append(kinds, state.Kind(text))
 		}
 	}
 	if len(kinds) < 40 {
-		t.Fatalf("only %d kinds of changes were found in plan.go", len(kinds))
+		t.Fatalf("only %d kinds of changes were found in action.go", len(kinds))
 	}
 	slices.Sort(kinds)
-	if answered := slices.Sorted(maps.Keys(allowed)); !slices.Equal(kinds, answered) {
-		t.Errorf("allowed has %s, and plan.go has %s", answered, kinds)
+	if answered := slices.Sorted(maps.Keys(state.Allowed)); !slices.Equal(kinds, answered) {
+		t.Errorf("Allowed has %s, and action.go has %s", answered, kinds)
 	}
 }
 
@@ -80,41 +86,41 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 		return spec
 	}
 	used := edit(group("b", "c"), func(vg *lvm.VG) {
-		vg.PVs[0].Used, vg.PVs[0].Allocatable, vg.PVs[0].Tags = 1<<20, false, []string{CordonTag}
+		vg.PVs[0].Used, vg.PVs[0].Allocatable, vg.PVs[0].Tags = 1<<20, false, []string{members.CordonTag}
 		vg.PVs[1].Free, vg.PVs[1].Allocatable = 1<<30, true
 	})
 	for name, test := range map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
-		change func(*Desired)
+		change func(*state.Desired)
 		group  lvm.VG
-		kind   Kind
+		kind   state.Kind
 	}{
-		"extents are moved": {spec: request("pv-b", v1alpha1.DeviceActionDrain), group: used, kind: StartMove},
-		"a device is removed": {spec: request("pv-b", v1alpha1.DeviceActionRemove), kind: ReduceVG,
+		"extents are moved": {spec: request("pv-b", v1alpha1.DeviceActionDrain), group: used, kind: state.StartMove},
+		"a device is removed": {spec: request("pv-b", v1alpha1.DeviceActionRemove), kind: state.ReduceVG,
 			group: edit(used, func(vg *lvm.VG) { vg.PVs = slices.Clone(vg.PVs); vg.PVs[0].Used = 0 })},
-		"a device is cordoned": {spec: request("pv-b", v1alpha1.DeviceActionCordon), group: group("b", "c"), kind: Cordon},
+		"a device is cordoned": {spec: request("pv-b", v1alpha1.DeviceActionCordon), group: group("b", "c"), kind: state.Cordon},
 		"a move is canceled": {group: edit(used, func(vg *lvm.VG) {
 			vg.Hidden = []lvm.LV{{Name: "pvmove0", MoveSource: "pv-b", Attr: "p-C-aom---"}}
-		}), kind: AbortMove},
-		"a cordon ends": {group: used, kind: Uncordon},
-		"the group is removed while it leaves": {change: func(w *Desired) { w.Leaving = true }, group: group("b"),
-			kind: RemoveVG},
-		"the group is removed": {change: func(w *Desired) { w.Deleting = true }, group: group("b"), kind: RemoveVG},
-		"the pool is removed": {spec: thinClass, change: func(w *Desired) { w.Leaving = true }, group: withPool(group("b")),
-			kind: RemovePool},
+		}), kind: state.AbortMove},
+		"a cordon ends": {group: used, kind: state.Uncordon},
+		"the group is removed while it leaves": {change: func(w *state.Desired) { w.Leaving = true }, group: group("b"),
+			kind: state.RemoveVG},
+		"the group is removed": {change: func(w *state.Desired) { w.Deleting = true }, group: group("b"), kind: state.RemoveVG},
+		"the pool is removed": {spec: thinClass, change: func(w *state.Desired) { w.Leaving = true }, group: withPool(group("b")),
+			kind: state.RemovePool},
 	} {
 		w := testWanted(test.spec)
 		if test.change != nil {
 			test.change(&w)
 		}
-		s := NodeState{Report: report(test.group)}
+		s := state.NodeState{Report: report(test.group)}
 		if p := New(w, s); p.Action.Kind != test.kind {
 			t.Errorf("%s: without doubt, the action is %q, want %q (%v)", name, p.Action.Kind, test.kind, p.Problems)
 		}
 		for doubt, change := range doubts {
-			s := NodeState{Report: report(edit(test.group, func(vg *lvm.VG) { vg.Seqno = 7 }))}
+			s := state.NodeState{Report: report(edit(test.group, func(vg *lvm.VG) { vg.Seqno = 7 }))}
 			change(&s)
-			if p := New(w, s); !allowed[p.Action.Kind].doubtful || p.Finished {
+			if p := New(w, s); !state.Allowed[p.Action.Kind].Doubtful || p.Finished {
 				t.Errorf("%s, %s: the action is %q", name, doubt, p.Action.Kind)
 			}
 		}
@@ -122,33 +128,33 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 }
 
 // doubts are the ways in which the metadata of a volume group, change 7, is in doubt.
-var doubts = map[string]func(*NodeState){
-	"a failed read": func(s *NodeState) { s.Replaced = Replaced{Err: errArchive} },
-	"replaced": func(s *NodeState) {
-		s.Replaced = Replaced{Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}
+var doubts = map[string]func(*state.NodeState){
+	"a failed read": func(s *state.NodeState) { s.Replaced = state.Replaced{Err: errArchive} },
+	"replaced": func(s *state.NodeState) {
+		s.Replaced = state.Replaced{Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}
 	},
-	"a later change was seen":      func(s *NodeState) { s.Seen = Seen{Seqno: 8} },
-	"what was seen cannot be read": func(s *NodeState) { s.Seen = Seen{Err: errArchive} },
+	"a later change was seen":      func(s *state.NodeState) { s.Seen = state.Seen{Seqno: 8} },
+	"what was seen cannot be read": func(s *state.NodeState) { s.Seen = state.Seen{Err: errArchive} },
 }
 
 func TestDoubtfulMetadataClosesTheClass(t *testing.T) {
-	for name, r := range map[string]Replaced{"a failed read": {Err: errArchive}, "replaced": {Volumes: []string{"y"}}} {
-		w, s := testWanted(v1alpha1.LVMVolumeGroupSpec{}), NodeState{Report: report(group("b")), Replaced: r}
+	for name, r := range map[string]state.Replaced{"a failed read": {Err: errArchive}, "replaced": {Volumes: []string{"y"}}} {
+		w, s := testWanted(v1alpha1.LVMVolumeGroupSpec{}), state.NodeState{Report: report(group("b")), Replaced: r}
 		a := New(w, s).Action
-		if a.Kind != PublishClass || a.Class.Closed == "" || a.Class.NoRemoval == "" {
+		if a.Kind != state.PublishClass || a.Class.Closed == "" || a.Class.NoRemoval == "" {
 			t.Errorf("%s: got %+v", name, a)
 		}
 		s.Class = &a.Class
-		if again := New(w, s).Action; again.Kind != Nothing {
+		if again := New(w, s).Action; again.Kind != state.Nothing {
 			t.Errorf("%s: called twice: got %+v", name, again)
 		}
-		s.Replaced = Replaced{}
-		if open := New(w, s).Action; open.Kind != PublishClass || open.Class.Closed+open.Class.NoRemoval != "" {
+		s.Replaced = state.Replaced{}
+		if open := New(w, s).Action; open.Kind != state.PublishClass || open.Class.Closed+open.Class.NoRemoval != "" {
 			t.Errorf("%s: afterward: got %+v", name, open)
 		}
 		w.Orphans = []string{"lv"}
 		s.Replaced = r
-		if p, problem := NewOrphanPlan(w, s, metav1.Time{}); p != nil || problem == "" {
+		if p, problem := orphans.NewPlan(w, s, metav1.Time{}); p != nil || problem == "" {
 			t.Errorf("%s: orphans: got %+v", name, p)
 		}
 	}
@@ -156,39 +162,39 @@ func TestDoubtfulMetadataClosesTheClass(t *testing.T) {
 
 // TestAGroupWithVolumesOfTheClusterIsNotRemoved: LVM does not list them, but the API server has them.
 func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
-	ours := VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}
-	with := func(change func(*VolumeOwner)) Owners {
+	ours := state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}
+	with := func(change func(*state.VolumeOwner)) state.Owners {
 		owner := ours
 		change(&owner)
 		return ownersOf(owner)
 	}
 	for name, test := range map[string]struct {
-		owners Owners
+		owners state.Owners
 		says   string
 	}{
 		"a LogicalVolume":           {ownersOf(ours), "LogicalVolume pvc-1"},
-		"its claim":                 {with(func(o *VolumeOwner) { o.PersistentVolume, o.Claim = "pv", "a/b" }), "(claim a/b)"},
-		"a failed read":             {Owners{Err: errArchive}, "not known"},
-		"no device class":           {with(func(o *VolumeOwner) { o.DeviceClass = "" }), "LogicalVolume pvc-1"},
-		"of another device class":   {with(func(o *VolumeOwner) { o.DeviceClass = "vg2" }), ""},
-		"of another node":           {with(func(o *VolumeOwner) { o.Node = "n2" }), ""},
-		"never created, or deleted": {with(func(o *VolumeOwner) { o.Created = false }), ""},
-		"only a PersistentVolume": {ownersOf(VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1"}),
+		"its claim":                 {with(func(o *state.VolumeOwner) { o.PersistentVolume, o.Claim = "pv", "a/b" }), "(claim a/b)"},
+		"a failed read":             {state.Owners{Err: errArchive}, "not known"},
+		"no device class":           {with(func(o *state.VolumeOwner) { o.DeviceClass = "" }), "LogicalVolume pvc-1"},
+		"of another device class":   {with(func(o *state.VolumeOwner) { o.DeviceClass = "vg2" }), ""},
+		"of another node":           {with(func(o *state.VolumeOwner) { o.Node = "n2" }), ""},
+		"never created, or deleted": {with(func(o *state.VolumeOwner) { o.Created = false }), ""},
+		"only a PersistentVolume": {ownersOf(state.VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1"}),
 			"PersistentVolume pv-1"},
-		"a PersistentVolume of another node": {ownersOf(VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n2"}), ""},
-		"nothing":                            {Owners{}, ""},
+		"a PersistentVolume of another node": {ownersOf(state.VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n2"}), ""},
+		"nothing":                            {state.Owners{}, ""},
 	} {
 		for _, leaving := range []bool{true, false} {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 			w.Spec.Default = true
 			w.Leaving, w.Deleting = leaving, !leaving
-			s := NodeState{Report: report(group("b")), Owners: test.owners}
+			s := state.NodeState{Report: report(group("b")), Owners: test.owners}
 			p := New(w, s)
-			said := strings.Join(p.messages(), "; ")
+			said := strings.Join(p.Messages(), "; ")
 			switch {
-			case test.says == "" && p.Action.Kind != RemoveVG:
+			case test.says == "" && p.Action.Kind != state.RemoveVG:
 				t.Errorf("%s (leaving: %t): got %+v", name, leaving, p)
-			case test.says != "" && (p.Action.Kind != PublishClass || p.Action.Class.Closed == "" ||
+			case test.says != "" && (p.Action.Kind != state.PublishClass || p.Action.Class.Closed == "" ||
 				!strings.Contains(said, test.says)):
 				t.Errorf("%s (leaving: %t): got %q, %s", name, leaving, p.Action.Kind, said)
 			}
@@ -196,7 +202,7 @@ func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
 			s.Report.VGs = append(s.Report.VGs, edit(group("z"), func(vg *lvm.VG) {
 				vg.Name, vg.LVs = "other", []lvm.LV{{Name: "volume-0", Attr: "-wi-a-----"}}
 			}))
-			if p := New(w, s); test.owners.Err == nil && p.Action.Kind != RemoveVG {
+			if p := New(w, s); test.owners.Err == nil && p.Action.Kind != state.RemoveVG {
 				t.Errorf("%s, in another volume group: got %+v", name, p)
 			}
 		}
@@ -206,16 +212,16 @@ func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
 // TestHealthIsTrueOnlyIfItWasLookedAt: a volume group that waits for its removal is maintained and reported as before.
 func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 	now := metav1.Now()
-	conditions := func(w Desired, s NodeState) map[string]metav1.ConditionStatus {
+	conditions := func(w state.Desired, s state.NodeState) map[string]metav1.ConditionStatus {
 		found := map[string]metav1.ConditionStatus{}
-		for _, c := range (Outcome{Node: s, Plan: New(w, s)}).Entry(w, s.Before, now).Conditions {
+		for _, c := range Entry((state.Outcome{Node: s, Plan: New(w, s)}), w, s.Before, now).Conditions {
 			found[c.Type] = c.Status
 		}
 		return found
 	}
 	w := testWanted(thinClass)
 	w.Deleting = true
-	s := NodeState{Report: report(edit(withPool(group("b", "c"), "pvc-1"), lost)), Class: closedClass(thinClass)}
+	s := state.NodeState{Report: report(edit(withPool(group("b", "c"), "pvc-1"), lost)), Class: closedClass(thinClass)}
 	if got := conditions(w, s); got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionFalse {
 		t.Errorf("a device is missing while volumes are waited for: %v", got)
 	}
@@ -244,20 +250,20 @@ func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 func TestDoubtIsEndedByItsRecovery(t *testing.T) {
 	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
 	s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
-	certain, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{})
+	certain, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{})
 	if certain == nil {
 		t.Fatal(why)
 	}
-	s.Replaced = Replaced{Volumes: []string{"y"}}
+	s.Replaced = state.Replaced{Volumes: []string{"y"}}
 	s.PoolFault = lvm.ErrTransaction
-	if p, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
+	if p, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
 		t.Errorf("got %+v, %s", p, why)
 	}
-	w.Recovery = NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
-	if a := New(w, s).Action; a.Kind != RestoreEarlier {
+	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
+	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("the approved plan is not carried out: %s", a.Kind)
 	}
-	if p, why, _ := NewRepairPlan(w, s, nil, metav1.Time{}); p != nil || why == "" {
+	if p, why, _ := poolrepair.NewPlan(w, s, nil, metav1.Time{}); p != nil || why == "" {
 		t.Errorf("the pool is repaired while the metadata is in doubt: %+v", p)
 	}
 }
@@ -271,34 +277,34 @@ func TestARemovalDoesNotStopARecovery(t *testing.T) {
 		w.Leaving, w.Deleting = leaving, !leaving
 		s.Class = closedClass(v1alpha1.LVMVolumeGroupSpec{})
 		before := New(w, s)
-		if before.Action.Kind != PublishClass || before.Action.Class.Closed == "" {
+		if before.Action.Kind != state.PublishClass || before.Action.Class.Closed == "" {
 			t.Fatalf("leaving %t: before the approval: %+v", leaving, before.Action)
 		}
 		s.Class = &before.Action.Class
-		if a := New(w, s).Action; a.Kind != Nothing {
+		if a := New(w, s).Action; a.Kind != state.Nothing {
 			t.Errorf("leaving %t: without the approval: %s", leaving, a.Kind)
 		}
-		restore, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{})
+		restore, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{})
 		if restore == nil {
 			t.Fatal(why)
 		}
-		w.Recovery = NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
-		if p := New(w, s); p.Action.Kind != RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
+		w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
+		if p := New(w, s); p.Action.Kind != state.RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
 			t.Errorf("leaving %t: the approved plan is not carried out: %s (%s), %v", leaving, p.Action.Kind, p.State,
-				p.messages())
+				p.Messages())
 		}
 	}
 }
 
 // rolledBackThick is a node with an empty volume group, and earlier metadata of it with a volume of the cluster.
-func rolledBackThick() (Desired, NodeState) {
+func rolledBackThick() (state.Desired, state.NodeState) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	w.RestoringGroup = true
+	w.Open = v1alpha1.RecoveryRestoreMetadata
 	present, earlier := metadataWith(), metadataWith(shown("volume-0", linear(0, 1, "p0", 0)))
 	present.Seqno, earlier.Seqno = 4, 7
 	vg := groupWith(present)
 	vg.Tags, vg.Seqno = group("b").Tags, present.Seqno
-	return w, NodeState{Report: report(*vg), Seen: Seen{Seqno: 7},
-		Owners:   ownersOf(VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}),
-		Rollback: Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}}
+	return w, state.NodeState{Report: report(*vg), Seen: state.Seen{Seqno: 7},
+		Owners:   ownersOf(state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}),
+		Rollback: state.Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}}
 }

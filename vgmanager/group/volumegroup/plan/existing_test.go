@@ -11,6 +11,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
@@ -38,8 +42,8 @@ func withThick(vg lvm.VG, name string, tags ...string) lvm.VG {
 // publishedIn returns the class of the plan for a volume group that can be used.
 func publishedIn(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, vg lvm.VG) *deviceclass.Class {
 	t.Helper()
-	p := New(testWanted(spec), NodeState{Report: report(vg)})
-	if p.Action.Kind != PublishClass {
+	p := New(testWanted(spec), state.NodeState{Report: report(vg)})
+	if p.Action.Kind != state.PublishClass {
 		t.Fatalf("got %+v", p)
 	}
 	return &p.Action.Class
@@ -55,8 +59,8 @@ func TestTheMethodToEraseIsPublished(t *testing.T) {
 	for method, want := range map[v1alpha1.EraseMethod]string{v1alpha1.EraseNone: deviceclass.EraseNone,
 		v1alpha1.EraseDiscard: deviceclass.EraseDiscard, v1alpha1.EraseZero: deviceclass.EraseZero} {
 		spec.EraseOnDelete = method
-		p := New(testWanted(spec), NodeState{Report: report(data("b")), Class: before})
-		if p.Action.Kind != PublishClass || p.Action.Class.Erase() != want {
+		p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: before})
+		if p.Action.Kind != state.PublishClass || p.Action.Class.Erase() != want {
 			t.Errorf("%s: got %+v", method, p.Action)
 		}
 	}
@@ -93,154 +97,154 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 	striped := &deviceclass.Class{Name: "vg1", VolumeGroup: "data", Stripe: &two, StripeSize: "64"}
 	tests := map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
-		change func(*Desired)
-		seen   NodeState
+		change func(*state.Desired)
+		seen   state.NodeState
 		want   string
 		says   []string
 	}{
-		"a group for thick volumes": {spec: thick, seen: NodeState{Report: report(data("b"))},
+		"a group for thick volumes": {spec: thick, seen: state.NodeState{Report: report(data("b"))},
 			want: "Progressing PublishClass"},
-		"a group with tags of the administrator": {spec: thick, seen: NodeState{Report: report(tagged("mine"))},
+		"a group with tags of the administrator": {spec: thick, seen: state.NodeState{Report: report(tagged("mine"))},
 			want: "Progressing PublishClass"},
-		"a thin pool": {spec: thin, seen: NodeState{Report: report(withPool(data("b")))},
+		"a thin pool": {spec: thin, seen: state.NodeState{Report: report(withPool(data("b")))},
 			want: "Progressing PublishClass"},
-		"at rest": {spec: thick, seen: NodeState{Report: report(data("b")), Class: thickClass}, want: "Ready"},
-		"at rest, thin": {spec: thin, seen: NodeState{Report: report(withPool(data("b"), claimed1)), Class: thinClass},
+		"at rest": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: thickClass}, want: "Ready"},
+		"at rest, thin": {spec: thin, seen: state.NodeState{Report: report(withPool(data("b"), claimed1)), Class: thinClass},
 			want: "Ready"},
-		"blank disks are not used": {spec: thick, seen: NodeState{Report: report(data("b")), Class: thickClass,
+		"blank disks are not used": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: thickClass,
 			Devices: []device.Device{disk("c")}}, want: "Ready"},
-		"inactive volumes are not activated": {spec: thick, seen: NodeState{Class: thickClass,
+		"inactive volumes are not activated": {spec: thick, seen: state.NodeState{Class: thickClass,
 			Report: report(edit(data("b"), func(vg *lvm.VG) { vg.LVs[0].Attr = "-wi-------" }))}, want: "Ready"},
-		"a broken volume of somebody else": {spec: thick, seen: NodeState{Class: thickClass,
+		"a broken volume of somebody else": {spec: thick, seen: state.NodeState{Class: thickClass,
 			Report: report(edit(data("b"), func(vg *lvm.VG) { vg.LVs[0].Health = "partial" }))}, want: "Ready"},
-		"an untolerated taint": {spec: thick, change: func(w *Desired) { w.Taint = "t" },
-			seen: NodeState{Report: report(data("b"))}, want: "Progressing PublishClass"},
+		"an untolerated taint": {spec: thick, change: func(w *state.Desired) { w.Taint = "t" },
+			seen: state.NodeState{Report: report(data("b"))}, want: "Progressing PublishClass"},
 
 		"options of TopoLVM, which new volumes would lose": {spec: thick,
-			seen: NodeState{Report: report(data("b")), Class: mirrored}, want: "Failed",
+			seen: state.NodeState{Report: report(data("b")), Class: mirrored}, want: "Failed",
 			says: []string{"/etc/topolvm/lvmd.yaml on node n1 has lvcreate-options [--type=raid1]", "new volumes"}},
-		"stripes of TopoLVM": {spec: thick, seen: NodeState{Report: report(data("b")), Class: striped},
+		"stripes of TopoLVM": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: striped},
 			want: "Failed", says: []string{"has stripe 2"}},
 		"options of TopoLVM for a thin pool": {spec: thin,
-			seen: NodeState{Report: report(withPool(data("b"))), Class: mirrored}, want: "Failed",
+			seen: state.NodeState{Report: report(withPool(data("b"))), Class: mirrored}, want: "Failed",
 			says: []string{"thin volumes cannot have it"}},
 		"options of TopoLVM, and of the LVMCluster": {spec: raid1,
-			seen: NodeState{Report: report(data("b", "c")), Class: mirrored}, want: "Progressing PublishClass"},
+			seen: state.NodeState{Report: report(data("b", "c")), Class: mirrored}, want: "Progressing PublishClass"},
 		"stripes of TopoLVM, and options of the LVMCluster": {spec: raid1,
-			seen: NodeState{Report: report(data("b", "c")), Class: striped}, want: "Failed",
+			seen: state.NodeState{Report: report(data("b", "c")), Class: striped}, want: "Failed",
 			says: []string{"has stripe 2, stripe-size 64, which new volumes would lose"}},
 		"options of the LVMCluster that were removed": {spec: thick,
-			seen: NodeState{Report: report(data("b", "c")), Class: publishedIn(t, raid1, data("b", "c"))},
+			seen: state.NodeState{Report: report(data("b", "c")), Class: publishedIn(t, raid1, data("b", "c"))},
 			want: "Progressing PublishClass"},
-		"redundancy on one device": {spec: raid1, seen: NodeState{Report: report(data("b"))}, want: "Failed",
+		"redundancy on one device": {spec: raid1, seen: state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"has 1 physical volumes, and a volume of device class vg1 requires 2 (raid1)",
 				"vgextend data DEVICE"}},
 		"options that LVM refuses": {spec: options("--type=raid10", "--mirrors=2"),
-			seen: NodeState{Report: report(data("b", "c"))}, want: "Failed",
+			seen: state.NodeState{Report: report(data("b", "c"))}, want: "Failed",
 			says: []string{"existingVolumeGroupConfig of device class vg1: raid10 has 2 mirrors"}},
-		"options of TopoLVM, removed": {spec: thick, change: func(w *Desired) { w.Deleting = true },
-			seen: NodeState{Report: report(data("b")), Class: mirrored}, want: "Progressing WithdrawClass"},
-		"no group": {spec: thick, seen: NodeState{Report: report()}, want: "Failed",
+		"options of TopoLVM, removed": {spec: thick, change: func(w *state.Desired) { w.Deleting = true },
+			seen: state.NodeState{Report: report(data("b")), Class: mirrored}, want: "Progressing WithdrawClass"},
+		"no group": {spec: thick, seen: state.NodeState{Report: report()}, want: "Failed",
 			says: []string{"volume group data of device class vg1 does not exist on node n1", "vgcreate data"}},
-		"two groups": {spec: thick, seen: NodeState{Report: report(data("b"), renamed)}, want: "Failed",
+		"two groups": {spec: thick, seen: state.NodeState{Report: report(data("b"), renamed)}, want: "Failed",
 			says: []string{"node n1 has 2 volume groups with the name data", "vgrename"}},
-		"another cluster": {spec: thick, seen: NodeState{Report: report(tagged("lvms", "lvms.cluster=c2"))},
+		"another cluster": {spec: thick, seen: state.NodeState{Report: report(tagged("lvms", "lvms.cluster=c2"))},
 			want: "Failed", says: []string{"OtherClusterVG: volume group data (vg) on node n1 belongs to the " +
 				"cluster c2",
 				"name another volume group"}},
 		"only the cluster tag of another one": {spec: thick,
-			seen: NodeState{Report: report(tagged("lvms.cluster=c2"))}, want: "Failed", says: []string{"cluster c2"}},
-		"a group of this product": {spec: thick, seen: NodeState{Report: report(tagged("lvms", "lvms.cluster=c1"))},
+			seen: state.NodeState{Report: report(tagged("lvms.cluster=c2"))}, want: "Failed", says: []string{"cluster c2"}},
+		"a group of this product": {spec: thick, seen: state.NodeState{Report: report(tagged("lvms", "lvms.cluster=c1"))},
 			want: "Failed", says: []string{"is managed by LVMS (tags lvms, lvms.cluster=c1)", "adopt: [{node: n1"}},
-		"a group with the old tag": {spec: thick, seen: NodeState{Report: report(tagged("lvms"))},
+		"a group with the old tag": {spec: thick, seen: state.NodeState{Report: report(tagged("lvms"))},
 			want: "Failed", says: []string{"is managed by LVMS"}},
-		"the group of another class": {spec: thick, change: func(w *Desired) { w.Others = []Other{{Name: "data"}} },
-			seen: NodeState{Report: report(data("b"))}, want: "Failed",
+		"the group of another class": {spec: thick, change: func(w *state.Desired) { w.Others = []state.Other{{Name: "data"}} },
+			seen: state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"volume group data (vg) on node n1 is the volume group of device class data"}},
-		"exported": {spec: thick, seen: NodeState{Report: report(attr("wzx-n-"))}, want: "Failed",
+		"exported": {spec: thick, seen: state.NodeState{Report: report(attr("wzx-n-"))}, want: "Failed",
 			says: []string{"volume group data on node n1 is exported", "vgimport data"}},
-		"shared": {spec: thick, seen: NodeState{Report: report(attr("wz--ns"))}, want: "Failed",
+		"shared": {spec: thick, seen: state.NodeState{Report: report(attr("wz--ns"))}, want: "Failed",
 			says: []string{"volume group data on node n1 is shared"}},
-		"clustered": {spec: thick, seen: NodeState{Report: report(attr("wz--nc"))}, want: "Failed",
+		"clustered": {spec: thick, seen: state.NodeState{Report: report(attr("wz--nc"))}, want: "Failed",
 			says: []string{"volume group data on node n1 is shared"}},
-		"read-only": {spec: thick, seen: NodeState{Report: report(attr("rz--n-"))}, want: "Failed",
+		"read-only": {spec: thick, seen: state.NodeState{Report: report(attr("rz--n-"))}, want: "Failed",
 			says: []string{"vgchange --permission rw data"}},
-		"partial": {spec: thick, seen: NodeState{Report: report(edit(data("b", "c"), lost))}, want: "Failed",
+		"partial": {spec: thick, seen: state.NodeState{Report: report(edit(data("b", "c"), lost))}, want: "Failed",
 			says: []string{"on node n1 is partial", "vgreduce --removemissing data"}},
-		"no pool": {spec: thin, seen: NodeState{Report: report(data("b"))}, want: "Failed",
+		"no pool": {spec: thin, seen: state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"has no thin pool pool", "lvcreate --type thin-pool -l 90%FREE -n pool data"}},
-		"not a pool": {spec: thin, seen: NodeState{Report: report(withThick(data("b"), "pool"))}, want: "Failed",
+		"not a pool": {spec: thin, seen: state.NodeState{Report: report(withThick(data("b"), "pool"))}, want: "Failed",
 			says: []string{"logical volume data/pool on node n1 is not a thin pool"}},
 		"the space of another class": {spec: thick,
-			change: func(w *Desired) { w.Sharers = []Sharer{{Name: "slow", Group: "data"}} },
-			seen:   NodeState{Report: report(data("b"))}, want: "Failed",
+			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
+			seen:   state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"already has device class slow for thick volumes", "remove one of device classes vg1 and " +
 				"slow"}},
 		"the pool of another class": {spec: thin,
-			change: func(w *Desired) { w.Sharers = []Sharer{{Name: "slow", Group: "data", Pool: "pool"}} },
-			seen:   NodeState{Report: report(withPool(data("b")))}, want: "Failed",
+			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data", Pool: "pool"}} },
+			seen:   state.NodeState{Report: report(withPool(data("b")))}, want: "Failed",
 			says: []string{"thin pool data/pool on node n1 already has device class slow"}},
 		"a pool in the group of a thick class": {spec: thin,
-			change: func(w *Desired) { w.Sharers = []Sharer{{Name: "slow", Group: "data"}} },
-			seen:   NodeState{Report: report(withPool(data("b")))}, want: "Progressing PublishClass"},
-		"volumes in another group": {spec: thick, seen: NodeState{Report: report(data("b")), Class: &other},
+			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
+			seen:   state.NodeState{Report: report(withPool(data("b")))}, want: "Progressing PublishClass"},
+		"volumes in another group": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: &other},
 			want: "Degraded PublishClass", says: []string{"used volume group other before", "lvmd.yaml"}},
 
-		"a group that was used is missing": {spec: thick, seen: NodeState{Report: report(), Class: thickClass,
+		"a group that was used is missing": {spec: thick, seen: state.NodeState{Report: report(), Class: thickClass,
 			Before: before}, want: "Degraded", says: []string{"is missing on node n1 (vg)"}},
-		"another group of the name": {spec: thick, seen: NodeState{Report: report(renamed), Class: thickClass,
+		"another group of the name": {spec: thick, seen: state.NodeState{Report: report(renamed), Class: thickClass,
 			Before: before}, want: "Degraded", says: []string{"which has another one of this name: other"}},
-		"a disk is lost": {spec: thick, seen: NodeState{Report: report(edit(data("b", "c"), lost)), Class: thickClass},
+		"a disk is lost": {spec: thick, seen: state.NodeState{Report: report(edit(data("b", "c"), lost)), Class: thickClass},
 			want: "Degraded", says: []string{"missing the physical volume pv-c", "vgreduce --removemissing data"}},
-		"exported later": {spec: thick, seen: NodeState{Report: report(attr("wzx-n-")), Class: thickClass},
+		"exported later": {spec: thick, seen: state.NodeState{Report: report(attr("wzx-n-")), Class: thickClass},
 			want: "Degraded PublishClass", says: []string{"vgimport data"}},
-		"a refusal is over": {spec: thick, seen: NodeState{Report: report(data("b")), Class: &closed},
+		"a refusal is over": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: &closed},
 			want: "Progressing PublishClass"},
-		"the pool was removed": {spec: thin, seen: NodeState{Report: report(data("b")), Class: thinClass},
+		"the pool was removed": {spec: thin, seen: state.NodeState{Report: report(data("b")), Class: thinClass},
 			want: "Degraded PublishClass", says: []string{"has no thin pool pool"}},
-		"the pool is inactive": {spec: thin, seen: NodeState{Class: thinClass, Report: report(edit(
+		"the pool is inactive": {spec: thin, seen: state.NodeState{Class: thinClass, Report: report(edit(
 			withPool(data("b")), func(vg *lvm.VG) { vg.LV("pool").Attr = "twi---tz--" }))}, want: "Degraded",
 			says: []string{"thin pool data/pool on node n1 is not active", "lvchange -ay data/pool"}},
-		"the pool is full": {spec: thin, seen: NodeState{Class: thinClass,
-			Report: report(pool(func(lv *lvm.LV) { lv.Health = outOfData }))}, want: "Degraded",
+		"the pool is full": {spec: thin, seen: state.NodeState{Class: thinClass,
+			Report: report(pool(func(lv *lvm.LV) { lv.Health = thinpool.OutOfData }))}, want: "Degraded",
 			says: []string{"lvextend -L +SIZE data/pool"}},
-		"the pool has failed": {spec: thin, seen: NodeState{Class: thinClass,
+		"the pool has failed": {spec: thin, seen: state.NodeState{Class: thinClass,
 			Report: report(pool(func(lv *lvm.LV) { lv.Health = "failed" }))}, want: "Degraded",
 			says: []string{"lvconvert --repair data/pool"}},
-		"a volume of a claim is broken": {spec: thick, seen: NodeState{Class: thickClass, Report: report(edit(
+		"a volume of a claim is broken": {spec: thick, seen: state.NodeState{Class: thickClass, Report: report(edit(
 			withThick(data("b"), claimed1), func(vg *lvm.VG) { vg.LVs[1].Health = "partial" }))}, want: "Degraded",
 			says: []string{claimed1 + " (partial)"}},
 
 		"deleted with volumes": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(withThick(data("b"), "imported", v1alpha1.VolumeUIDTagPrefix+"u1")),
+			seen: state.NodeState{Report: report(withThick(data("b"), "imported", v1alpha1.VolumeUIDTagPrefix+"u1")),
 				Class: thickClass},
 			want: "Degraded PublishClass", says: []string{"not removed from node n1 while volume group data has logical volumes " +
 				"of it: " +
 				"imported"}},
 		"deleted with volumes, after a restart": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(withThick(data("b"), claimed1))}, want: "Degraded PublishClass",
+			seen: state.NodeState{Report: report(withThick(data("b"), claimed1))}, want: "Degraded PublishClass",
 			says: []string{claimed1}},
 		"deleted, with volumes of others": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(withPool(data("b"), claimed1)), Class: thickClass},
+			seen: state.NodeState{Report: report(withPool(data("b"), claimed1)), Class: thickClass},
 			want: "Progressing WithdrawClass"},
 		"deleted, with volumes of another cluster": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(withThick(data("b"), claimed1, "lvms.uid=u", "lvms.cluster=c2")),
+			seen: state.NodeState{Report: report(withThick(data("b"), claimed1, "lvms.uid=u", "lvms.cluster=c2")),
 				Class: thickClass}, want: "Progressing WithdrawClass"},
-		"deleted, and withdrawn": {spec: thick, change: deleting, seen: NodeState{Report: report(data("b"))},
+		"deleted, and withdrawn": {spec: thick, change: deleting, seen: state.NodeState{Report: report(data("b"))},
 			want: "finished"},
-		"deleted, called twice": {spec: thick, change: deleting, seen: NodeState{Report: report()}, want: "finished"},
+		"deleted, called twice": {spec: thick, change: deleting, seen: state.NodeState{Report: report()}, want: "finished"},
 		"deleted, never used": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(withThick(tagged("lvms", "lvms.cluster=c2"), claimed1))}, want: "finished"},
+			seen: state.NodeState{Report: report(withThick(tagged("lvms", "lvms.cluster=c2"), claimed1))}, want: "finished"},
 		"deleted with two groups of the name": {spec: thick, change: deleting,
-			seen: NodeState{Report: report(data("b"), renamed), Class: thickClass, Before: before},
+			seen: state.NodeState{Report: report(data("b"), renamed), Class: thickClass, Before: before},
 			want: "Degraded PublishClass", says: []string{"2 volume groups"}},
-		"leaving with volumes": {spec: thick, change: func(w *Desired) { w.Leaving = true },
-			seen: NodeState{Report: report(withThick(data("b"), claimed1)), Class: thickClass},
+		"leaving with volumes": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+			seen: state.NodeState{Report: report(withThick(data("b"), claimed1)), Class: thickClass},
 			want: "Progressing PublishClass"},
-		"leaving without volumes": {spec: thick, change: func(w *Desired) { w.Leaving = true },
-			seen: NodeState{Report: report(data("b")), Class: thickClass}, want: "Progressing WithdrawClass"},
-		"leaving while the disks are missing": {spec: thick, change: func(w *Desired) { w.Leaving = true },
-			seen: NodeState{Report: report(), Class: thickClass, Before: before}, want: "Degraded",
+		"leaving without volumes": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+			seen: state.NodeState{Report: report(data("b")), Class: thickClass}, want: "Progressing WithdrawClass"},
+		"leaving while the disks are missing": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+			seen: state.NodeState{Report: report(), Class: thickClass, Before: before}, want: "Degraded",
 			says: []string{"is missing on node n1"}},
 	}
 	for name, tt := range tests {
@@ -250,13 +254,13 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 		}
 		p := New(w, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
-		if k := p.Action.Kind; k != Nothing && k != PublishClass && k != WithdrawClass {
+		if k := p.Action.Kind; k != state.Nothing && k != state.PublishClass && k != state.WithdrawClass {
 			t.Errorf("%s: the plan changes the node: %s", name, k)
 		}
 	}
 }
 
-func deleting(w *Desired) { w.Deleting = true }
+func deleting(w *state.Desired) { w.Deleting = true }
 
 func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", Default: true}
@@ -270,12 +274,12 @@ func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	// A file that TopoLVM's lvmd left has no UUID, and spare space that the LVMCluster does not have.
 	spare := uint64(10)
 	left := deviceclass.Class{Name: "vg1", VolumeGroup: "data", SpareGB: &spare}
-	p := New(testWanted(spec), NodeState{Report: report(data("b")), Class: &left})
-	if p.Action.Kind != PublishClass || *p.Action.Class.SpareGB != 0 {
+	p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: &left})
+	if p.Action.Kind != state.PublishClass || *p.Action.Class.SpareGB != 0 {
 		t.Errorf("got %+v", p)
 	}
 	exported := edit(data("b"), func(vg *lvm.VG) { vg.Attr = "wzx-n-" })
-	p = New(testWanted(spec), NodeState{Report: report(exported), Class: c})
+	p = New(testWanted(spec), state.NodeState{Report: report(exported), Class: c})
 	if !strings.Contains(p.Action.Class.Closed, "exported") {
 		t.Errorf("new volumes are not refused: %+v", p)
 	}
@@ -299,8 +303,8 @@ func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
 		}
 		// A change of the allocation alone is published.
 		other := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
-		p := New(testWanted(other), NodeState{Report: report(data("b", "c")), Class: c})
-		changed := p.Action.Kind == PublishClass
+		p := New(testWanted(other), state.NodeState{Report: report(data("b", "c")), Class: c})
+		changed := p.Action.Kind == state.PublishClass
 		if changed != (want != "") || changed && p.Action.Class.Allocation != "" {
 			t.Errorf("allocation %q is removed: got %+v", allocation, p.Action)
 		}
@@ -316,21 +320,21 @@ func TestEntryOfAnExistingVolumeGroup(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
 	w := testWanted(spec)
 	now := metav1.Now()
-	s := NodeState{Report: report(data("b")), Class: publishedIn(t, spec, data("b"))}
-	entry := Outcome{Node: s, Plan: New(w, s)}.Entry(w, v1alpha1.VGStatus{}, now)
+	s := state.NodeState{Report: report(data("b")), Class: publishedIn(t, spec, data("b"))}
+	entry := Entry(state.Outcome{Node: s, Plan: New(w, s)}, w, v1alpha1.VGStatus{}, now)
 	expect.Equal(t, "Name", entry.Name, "vg1")
 	expect.Equal(t, "VolumeGroup", entry.VolumeGroup, "data")
 	expect.Equal(t, "UUID", entry.UUID, "vg")
 	expect.NotZero(t, "Size", entry.Size)
 	expect.Equal(t, "len(entry.PhysicalVolumes)", len(entry.PhysicalVolumes), 1)
 	expect.Equal(t, "Group()", entry.Group(), "data")
-	gone := NodeState{Report: report(), Class: s.Class, Before: entry}
-	if entry = (Outcome{Node: gone, Plan: New(w, gone)}).Entry(w, entry, now); entry.UUID != "vg" ||
+	gone := state.NodeState{Report: report(), Class: s.Class, Before: entry}
+	if entry = Entry((state.Outcome{Node: gone, Plan: New(w, gone)}), w, entry, now); entry.UUID != "vg" ||
 		entry.PhysicalVolumes[0].State != v1alpha1.PhysicalVolumeMissing || entry.VolumeGroup != "data" {
 		t.Errorf("the last known state is lost: %+v", entry)
 	}
-	refused := NodeState{Report: report(edit(data("b"), func(vg *lvm.VG) { vg.Tags = []string{"lvms"} }))}
-	if entry = (Outcome{Node: refused, Plan: New(w, refused)}).Entry(w, v1alpha1.VGStatus{}, now); entry.UUID != "" ||
+	refused := state.NodeState{Report: report(edit(data("b"), func(vg *lvm.VG) { vg.Tags = []string{"lvms"} }))}
+	if entry = Entry((state.Outcome{Node: refused, Plan: New(w, refused)}), w, v1alpha1.VGStatus{}, now); entry.UUID != "" ||
 		entry.Size != nil || entry.Status != v1alpha1.VGStatusFailed {
 		t.Errorf("a volume group that is not used is in the status: %+v", entry)
 	}
@@ -343,30 +347,30 @@ func TestOtherClassesSpareAnExistingVolumeGroup(t *testing.T) {
 	}
 	all := []v1alpha1.LVMVolumeGroup{object("vg1", v1alpha1.LVMVolumeGroupSpec{}),
 		object("apps", v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", ThinPoolConfig: thinSpec})}
-	w, err := NewDesired(&all[0], all, node, "c1")
-	if err != nil || len(w.Others) != 0 || len(w.Sharers) != 1 || w.Sharers[0] != (Sharer{"apps", "data", "pool"}) {
+	w, err := state.NewDesired(&all[0], all, node, "c1")
+	if err != nil || len(w.Others) != 0 || len(w.Sharers) != 1 || w.Sharers[0] != (state.Sharer{Name: "apps", Group: "data", Pool: "pool"}) {
 		t.Fatalf("got %+v, %v", w, err)
 	}
 	// A class without a selector uses blank disks, although a class on an existing group has no selector either.
-	p := New(w, NodeState{Report: report(data("b")), Devices: []device.Device{disk("c")}})
+	p := New(w, state.NodeState{Report: report(data("b")), Devices: []device.Device{disk("c")}})
 	if summary(p) != "Progressing CreateVolumeGroup /dev/sdc" {
 		t.Errorf("got %s (%v)", summary(p), p.Problems)
 	}
-	if why := protectedGroup(w, "data", nil); !strings.Contains(why, "which device class apps uses") {
+	if why := selection.ProtectedGroup(w, "data", nil); !strings.Contains(why, "which device class apps uses") {
 		t.Errorf("its devices are wiped: %q", why)
 	}
-	if why := destructionRefusal(w, NodeState{Report: report(data("b"))},
-		PresentGroup{Name: "data", UUID: "vg"}); !strings.Contains(why, "used by device class apps") {
+	if why := selection.DestructionRefusal(w, state.NodeState{Report: report(data("b"))},
+		state.PresentGroup{Name: "data", UUID: "vg"}); !strings.Contains(why, "used by device class apps") {
 		t.Errorf("it is destroyed: %q", why)
 	}
-	if why := notRenamed(w, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
+	if why := ownership.NotRenamed(w, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
 		t.Errorf("it is renamed: %q", why)
 	}
-	apps, err := NewDesired(&all[1], all, node, "c1")
+	apps, err := state.NewDesired(&all[1], all, node, "c1")
 	if err != nil || len(apps.Others) != 1 {
 		t.Fatalf("got %+v, %v", apps, err)
 	}
-	if _, meant := (ClassState{apps, NodeState{Report: report(data("b"))}}).reasons(disk("c")); meant {
+	if _, meant := (selection.ClassState{Desired: apps, Node: state.NodeState{Report: report(data("b"))}}).Reasons(disk("c")); meant {
 		t.Error("a class on an existing group takes a blank disk")
 	}
 }

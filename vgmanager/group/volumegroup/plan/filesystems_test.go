@@ -11,6 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/filesystems"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
@@ -30,8 +32,8 @@ func withFileSystems(change ...func(*lvm.VG)) lvm.VG {
 	return vg
 }
 
-func checking(w Desired, volumes ...string) Desired {
-	w.Check = &Check{Recovery: "check", Volumes: volumes}
+func checking(w state.Desired, volumes ...string) state.Desired {
+	w.Check = &state.Check{Recovery: "check", Volumes: volumes}
 	return w
 }
 
@@ -41,12 +43,12 @@ func checkRecovery() *v1alpha1.LVMRecovery {
 }
 
 var (
-	well   = FileSystemResult{Kind: "ext4", Result: fsck.Result{Finding: "no errors"}}
-	broken = FileSystemResult{Kind: "xfs", Result: fsck.Result{Errors: true, Finding: "errors: bad magic number"}}
+	well   = state.FileSystemResult{Kind: "ext4", Result: fsck.Result{Finding: "no errors"}}
+	broken = state.FileSystemResult{Kind: "xfs", Result: fsck.Result{Errors: true, Finding: "errors: bad magic number"}}
 )
 
-func checked(v1, v2 FileSystemResult) *FileSystemRun {
-	return &FileSystemRun{Results: map[string]FileSystemResult{"uuid-v1": v1, "uuid-v2": v2}}
+func checked(v1, v2 state.FileSystemResult) *state.FileSystemRun {
+	return &state.FileSystemRun{Results: map[string]state.FileSystemResult{"uuid-v1": v1, "uuid-v2": v2}}
 }
 
 func TestCheckOfFileSystems(t *testing.T) {
@@ -60,54 +62,54 @@ func TestCheckOfFileSystems(t *testing.T) {
 	for name, tt := range map[string]struct {
 		vg       lvm.VG
 		volumes  []string
-		users    Users
-		run      *FileSystemRun
+		users    state.Users
+		run      *state.FileSystemRun
 		planned  bool
 		deleting bool
 		failing  bool
-		action   Kind
+		action   state.Kind
 		phase    v1alpha1.RecoveryPhase
 		ended    bool
 		says     []string
 		silent   string
 	}{
-		"not checked yet": {action: CheckVolumes, phase: v1alpha1.RecoveryPreparing, says: []string{"in progress"}},
-		"a check runs": {run: &FileSystemRun{Running: true, Current: "v1", Program: "e2fsck", Since: "2026-01-01T00:00:00Z",
-			Results: map[string]FileSystemResult{"uuid-v2": well}}, phase: v1alpha1.RecoveryPreparing, says: []string{
+		"not checked yet": {action: state.CheckVolumes, phase: v1alpha1.RecoveryPreparing, says: []string{"in progress"}},
+		"a check runs": {run: &state.FileSystemRun{Running: true, Current: "v1", Program: "e2fsck", Since: "2026-01-01T00:00:00Z",
+			Results: map[string]state.FileSystemResult{"uuid-v2": well}}, phase: v1alpha1.RecoveryPreparing, says: []string{
 			"1 of 2 volumes", "e2fsck of volume v1 has been running since 2026-01-01T00:00:00Z", "Pods"}},
-		"open while it is checked": {run: &FileSystemRun{Running: true}, users: Users{Open: map[string]bool{"uuid-v1": true}},
+		"open while it is checked": {run: &state.FileSystemRun{Running: true}, users: state.Users{Open: map[string]bool{"uuid-v1": true}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"0 of 2 volumes"}},
-		"another device class is checked": {run: &FileSystemRun{Other: "vg2"}, phase: v1alpha1.RecoveryPreparing,
+		"another device class is checked": {run: &state.FileSystemRun{Other: "vg2"}, phase: v1alpha1.RecoveryPreparing,
 			says: []string{"waiting", "device class vg2"}},
-		"the check failed": {run: &FileSystemRun{Err: errors.New("e2fsck canceled")}, phase: v1alpha1.RecoveryPreparing,
+		"the check failed": {run: &state.FileSystemRun{Err: errors.New("e2fsck canceled")}, phase: v1alpha1.RecoveryPreparing,
 			says: []string{"tries again", "e2fsck canceled"}},
 		"no errors": {run: checked(well, well), phase: v1alpha1.RecoveryNotApplicable, ended: true, says: []string{
 			"no errors were found in 2 file systems", "the Pods can be started again"}},
-		"a journal that is not replayed": {run: checked(well, FileSystemResult{Kind: "ext4",
+		"a journal that is not replayed": {run: checked(well, state.FileSystemResult{Kind: "ext4",
 			Result: fsck.Result{Finding: "no errors; its journal has changes"}}), phase: v1alpha1.RecoveryNotApplicable,
 			ended: true, says: []string{"no errors were found", "volume v2: its journal has changes"}},
 		"errors in one": {run: checked(well, broken), phase: v1alpha1.RecoveryAwaitingApproval, says: []string{
 			"file systems with errors: 1: volume v2 (claim shop/v2)", "file systems without errors: 1"},
 			silent: "claim shop/v1"},
-		"no supported file system": {run: checked(well, FileSystemResult{Problem: "/dev/vg1/v2 contains btrfs"}),
+		"no supported file system": {run: checked(well, state.FileSystemResult{Problem: "/dev/vg1/v2 contains btrfs"}),
 			phase: v1alpha1.RecoveryNotApplicable, says: []string{"vg1/v2 on node n1: /dev/vg1/v2 contains btrfs"}},
 		"a plan of an earlier agent": {planned: true, phase: v1alpha1.RecoveryAwaitingApproval,
 			says: []string{"file systems with errors: 1"}},
 
-		"used by a Pod": {users: Users{MountPoints: map[string][]string{"uuid-v1": {staging, pod}}},
+		"used by a Pod": {users: state.Users{MountPoints: map[string][]string{"uuid-v1": {staging, pod}}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"volume v1 (claim shop/v1)",
 				"delete the Pods that use the claim"}, silent: "v2"},
-		"a block volume that is published": {users: Users{MountPoints: map[string][]string{"uuid-v2": {"/var/lib/kubelet/" +
+		"a block volume that is published": {users: state.Users{MountPoints: map[string][]string{"uuid-v2": {"/var/lib/kubelet/" +
 			"plugins/kubernetes.io/csi/volumeDevices/publish/pvc-1/2"}}}, phase: v1alpha1.RecoveryPreparing,
 			says: []string{"volume v2 (claim shop/v2)", "delete the Pods"}},
-		"a block device that is open": {users: Users{Open: map[string]bool{"uuid-v2": true}},
+		"a block device that is open": {users: state.Users{Open: map[string]bool{"uuid-v2": true}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"volume v2 (claim shop/v2)", "delete the Pods"}},
-		"not unmounted": {users: Users{MountPoints: map[string][]string{"uuid-v1": {staging}}},
+		"not unmounted": {users: state.Users{MountPoints: map[string][]string{"uuid-v1": {staging}}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"still mounted on node n1 although no Pod uses it",
 				staging, "kubelet"}, silent: "delete the Pods"},
-		"users that cannot be read": {users: Users{Err: errors.New("permission denied")},
+		"users that cannot be read": {users: state.Users{Err: errors.New("permission denied")},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"is not known", "permission denied"}},
-		"used after the plan": {planned: true, users: Users{Open: map[string]bool{"uuid-v2": true}},
+		"used after the plan": {planned: true, users: state.Users{Open: map[string]bool{"uuid-v2": true}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"volume v2"}},
 
 		"a volume that does not exist": {vg: withFileSystems(without("v2")), phase: v1alpha1.RecoveryNotApplicable,
@@ -144,27 +146,28 @@ func TestCheckOfFileSystems(t *testing.T) {
 			}
 			w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), volumes...)
 			w.Deleting, w.Check.Planned = tt.deleting, tt.planned
-			s := NodeState{Report: report(vg), Users: tt.users, FileSystems: tt.run, Class: published(vg, w)}
+			s := state.NodeState{Report: report(vg), Users: tt.users, FileSystems: tt.run, Class: published(vg, w)}
 			if tt.failing {
-				s.Failing = map[device.Number]error{NumberOf(vg.PVs[0]): errors.New("input/output error")}
+				s.Failing = map[device.Number]error{state.NumberOf(vg.PVs[0]): errors.New("input/output error")}
 			}
 			p := New(w, s)
 			got := p.Action.Kind
-			if got != CheckVolumes && got != RepairVolumes {
-				got = Nothing
+			if got != state.CheckVolumes && got != state.RepairVolumes {
+				got = state.Nothing
 			}
 			if got != tt.action {
 				t.Errorf("got the action %+v", p.Action)
 			}
-			if tt.action != Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v1 uuid-v2" {
+			if tt.action != state.Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v1 uuid-v2" {
 				t.Errorf("got the volumes %v", p.Action.Volumes)
 			}
 			r := checkRecovery()
 			if tt.planned {
-				o := Outcome{Node: NodeState{Report: report(withFileSystems()), FileSystems: checked(well, broken)}}
-				r.Status = o.RecoveryStatus(w, r, nil, metav1.Time{})
+				o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()), FileSystems: checked(well,
+					broken)}}
+				r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
 			}
-			status := Outcome{Node: s, Plan: p}.RecoveryStatus(w, r, nil, metav1.Now())
+			status := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Now())
 			if status.Phase != tt.phase || (status.CompletionTime != nil) != tt.ended ||
 				(status.Plan != nil) != (tt.phase == v1alpha1.RecoveryAwaitingApproval) {
 				t.Errorf("got %+v", status)
@@ -179,7 +182,7 @@ func TestCheckOfFileSystems(t *testing.T) {
 			}
 			blocked := tt.phase == v1alpha1.RecoveryNotApplicable && tt.run == nil || tt.users.Open != nil ||
 				tt.users.MountPoints != nil || tt.users.Err != nil
-			if IsCheckBlocked(w, s) != blocked {
+			if filesystems.IsCheckBlocked(w, s) != blocked {
 				t.Errorf("blocked: %t, want %t", !blocked, blocked)
 			}
 		})
@@ -187,12 +190,12 @@ func TestCheckOfFileSystems(t *testing.T) {
 }
 
 // approvedCheck returns an approved plan to repair v2. v1 has no errors.
-func approvedCheck(t *testing.T, v1, v2 FileSystemResult) (Desired, *v1alpha1.LVMRecovery) {
+func approvedCheck(t *testing.T, v1, v2 state.FileSystemResult) (state.Desired, *v1alpha1.LVMRecovery) {
 	t.Helper()
 	w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), "v1", "v2")
 	r := checkRecovery()
-	o := Outcome{Node: NodeState{Report: report(withFileSystems()), FileSystems: checked(v1, v2)}}
-	r.Status = o.RecoveryStatus(w, r, nil, metav1.NewTime(time.Unix(1, 0)))
+	o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()), FileSystems: checked(v1, v2)}}
+	r.Status = RecoveryStatus(o, w, r, nil, metav1.NewTime(time.Unix(1, 0)))
 	if r.Status.Phase != v1alpha1.RecoveryAwaitingApproval {
 		t.Fatalf("got %+v", r.Status)
 	}
@@ -221,7 +224,7 @@ func TestCheckPlan(t *testing.T) {
 	ids := map[string]bool{p.ID: true}
 	other := broken
 	other.Finding = "errors: other"
-	for _, results := range [][2]FileSystemResult{{broken, well}, {broken, broken}, {well, other}} {
+	for _, results := range [][2]state.FileSystemResult{{broken, well}, {broken, broken}, {well, other}} {
 		_, r := approvedCheck(t, results[0], results[1])
 		ids[r.Status.Plan.ID] = true
 	}
@@ -231,31 +234,31 @@ func TestCheckPlan(t *testing.T) {
 }
 
 func TestRepairOfFileSystems(t *testing.T) {
-	clean := FileSystemResult{Kind: "xfs", Result: fsck.Result{Finding: "no errors", Moved: 7}}
-	repairing := func(v2 FileSystemResult) *FileSystemRun {
-		return &FileSystemRun{Repairing: true, Results: map[string]FileSystemResult{"uuid-v2": v2}}
+	clean := state.FileSystemResult{Kind: "xfs", Result: fsck.Result{Finding: "no errors", Moved: 7}}
+	repairing := func(v2 state.FileSystemResult) *state.FileSystemRun {
+		return &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": v2}}
 	}
 	for name, tt := range map[string]struct {
 		vg     lvm.VG
-		run    *FileSystemRun
+		run    *state.FileSystemRun
 		err    error
-		action Kind
+		action state.Kind
 		phase  v1alpha1.RecoveryPhase
 		says   []string
 		// finding is that of v2 afterwards, if it changes.
 		finding string
 	}{
-		"approved": {action: RepairVolumes, phase: v1alpha1.RecoveryRunning, says: []string{"in progress"}},
+		"approved": {action: state.RepairVolumes, phase: v1alpha1.RecoveryRunning, says: []string{"in progress"}},
 		"the check has just ended": {run: checked(well, broken), phase: v1alpha1.RecoveryRunning,
 			says: []string{"in progress"}},
-		"another device class is repaired": {run: &FileSystemRun{Other: "vg2"}, phase: v1alpha1.RecoveryRunning,
+		"another device class is repaired": {run: &state.FileSystemRun{Other: "vg2"}, phase: v1alpha1.RecoveryRunning,
 			says: []string{"waiting", "vg2"}},
-		"running": {run: &FileSystemRun{Running: true, Repairing: true, Current: "v2", Program: "xfs_repair",
+		"running": {run: &state.FileSystemRun{Running: true, Repairing: true, Current: "v2", Program: "xfs_repair",
 			Since: "2026-01-01T00:00:00Z"}, phase: v1alpha1.RecoveryRunning, says: []string{"RepairFileSystems: 0 of 1",
 			"xfs_repair of volume v2"}},
-		"cannot start": {err: errors.New("no such program"), action: RepairVolumes, phase: v1alpha1.RecoveryRunning,
+		"cannot start": {err: errors.New("no such program"), action: state.RepairVolumes, phase: v1alpha1.RecoveryRunning,
 			says: []string{"no such program"}},
-		"must be tried again": {run: &FileSystemRun{Repairing: true, Err: errors.New("LVM cannot be read")},
+		"must be tried again": {run: &state.FileSystemRun{Repairing: true, Err: errors.New("LVM cannot be read")},
 			phase: v1alpha1.RecoveryRunning, says: []string{"tries again", "LVM cannot be read"}},
 		"a device is missing": {vg: withFileSystems(func(vg *lvm.VG) { vg.MissingPVs = 1 }),
 			phase: v1alpha1.RecoveryRunning, says: []string{"waiting: ", "is missing"}},
@@ -266,7 +269,7 @@ func TestRepairOfFileSystems(t *testing.T) {
 		"errors remain": {run: repairing(broken), phase: v1alpha1.RecoverySucceeded, says: []string{
 			"file systems repaired on node n1: 0; not repaired: 1: volume v2 (claim shop/v2): errors remain after the " +
 				"repair: bad magic number"}},
-		"in use": {run: repairing(FileSystemResult{Problem: "the volume is in use: it is mounted at /a"}),
+		"in use": {run: repairing(state.FileSystemResult{Problem: "the volume is in use: it is mounted at /a"}),
 			phase: v1alpha1.RecoverySucceeded,
 			says:  []string{"not repaired: 1: volume v2 (claim shop/v2): the volume is in use"}},
 	} {
@@ -277,18 +280,18 @@ func TestRepairOfFileSystems(t *testing.T) {
 				vg = withFileSystems()
 			}
 			// A volume that is in use no longer matters: the agent finds it when it repairs it.
-			s := NodeState{Report: report(vg), FileSystems: tt.run, Class: published(vg, w),
-				Users: Users{Open: map[string]bool{"uuid-v1": true}}}
+			s := state.NodeState{Report: report(vg), FileSystems: tt.run, Class: published(vg, w),
+				Users: state.Users{Open: map[string]bool{"uuid-v1": true}}}
 			p := New(w, s)
 			got := p.Action.Kind
-			if got != RepairVolumes {
-				got = Nothing
+			if got != state.RepairVolumes {
+				got = state.Nothing
 			}
-			if got != tt.action || got == RepairVolumes && strings.Join(p.Action.Volumes, " ") != "uuid-v2" {
+			if got != tt.action || got == state.RepairVolumes && strings.Join(p.Action.Volumes, " ") != "uuid-v2" {
 				t.Errorf("got the action %+v", p.Action)
 			}
-			o := Outcome{Node: s, Plan: p, Err: tt.err}
-			status := o.RecoveryStatus(w, r, nil, metav1.Now())
+			o := state.Outcome{Node: s, Plan: p, Err: tt.err}
+			status := RecoveryStatus(o, w, r, nil, metav1.Now())
 			if status.Phase != tt.phase || status.StartTime == nil && tt.phase == v1alpha1.RecoveryRunning ||
 				status.Plan.ID != r.Spec.ApprovedPlan {
 				t.Errorf("got %+v", status)
@@ -312,16 +315,16 @@ func TestRepairOfFileSystems(t *testing.T) {
 // TestARepairedVolumeIsNotRepairedAgain: the next agent knows from the status what the previous one has done.
 func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 	w, r := approvedCheck(t, broken, broken)
-	s := NodeState{Report: report(withFileSystems()), Class: published(withFileSystems(), w),
-		FileSystems: &FileSystemRun{Running: true, Repairing: true, Results: map[string]FileSystemResult{"uuid-v1": well}}}
-	r.Status = Outcome{Node: s}.RecoveryStatus(w, r, nil, metav1.Now())
+	s := state.NodeState{Report: report(withFileSystems()), Class: published(withFileSystems(), w),
+		FileSystems: &state.FileSystemRun{Running: true, Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v1": well}}}
+	r.Status = RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
 	w.Recovery = ApprovedRecovery(r)
 	s.FileSystems = nil
-	if a := New(w, s).Action; a.Kind != RepairVolumes || strings.Join(a.Volumes, " ") != "uuid-v2" {
+	if a := New(w, s).Action; a.Kind != state.RepairVolumes || strings.Join(a.Volumes, " ") != "uuid-v2" {
 		t.Errorf("got %+v", a)
 	}
-	s.FileSystems = &FileSystemRun{Repairing: true, Results: map[string]FileSystemResult{"uuid-v2": well}}
-	got := Outcome{Node: s}.RecoveryStatus(w, r, nil, metav1.Now())
+	s.FileSystems = &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": well}}
+	got := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
 	if !strings.Contains(got.Message, "file systems repaired on node n1: 2") {
 		t.Errorf("got %q", got.Message)
 	}
@@ -330,7 +333,7 @@ func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 // TestCheckAfterAFailedObservation keeps what is known.
 func TestCheckAfterAFailedObservation(t *testing.T) {
 	w, r := approvedCheck(t, well, broken)
-	got := Outcome{ObserveFailed: true, Err: errors.New("lvs: timeout")}.RecoveryStatus(w, r, nil, metav1.Now())
+	got := RecoveryStatus(state.Outcome{ObserveFailed: true, Err: errors.New("lvs: timeout")}, w, r, nil, metav1.Now())
 	if got.Phase != v1alpha1.RecoveryAwaitingApproval || got.Plan == nil ||
 		!strings.Contains(got.Message, "lvs: timeout") {
 		t.Errorf("got %+v", got)

@@ -11,6 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -29,10 +31,10 @@ func withoutFree(vg *lvm.VG) {
 }
 
 // mountedBoth has the file systems of v1 and v2, which use 256Mi each.
-var mountedBoth = Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 256 << 20}}
+var mountedBoth = state.Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 256 << 20}}
 
-func freeing(w Desired) Desired {
-	w.FreeingSpace = true
+func freeing(w state.Desired) state.Desired {
+	w.Open = v1alpha1.RecoveryFreePoolSpace
 	return w
 }
 
@@ -42,12 +44,12 @@ func spaceRecovery() *v1alpha1.LVMRecovery {
 }
 
 func TestSpacePlan(t *testing.T) {
-	failing := map[device.Number]error{NumberOf(group("b").PVs[0]): errors.New("input/output error")}
+	failing := map[device.Number]error{state.NumberOf(group("b").PVs[0]): errors.New("input/output error")}
 	thin := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
 	for name, tt := range map[string]struct {
 		vg       lvm.VG
 		spec     *v1alpha1.LVMVolumeGroupSpec
-		mounted  Mounted
+		mounted  state.Mounted
 		failing  map[device.Number]error
 		deleting bool
 		volumes  string
@@ -61,14 +63,14 @@ func TestSpacePlan(t *testing.T) {
 		"a pool with plenty of room": {vg: fullPool(5), mounted: mountedBoth, volumes: "v2 v1", free: gib,
 			says: []string{"is 5% full"}},
 		"no free space": {vg: edit(fullPool(100), withoutFree), mounted: mountedBoth, volumes: "v2 v1"},
-		"one is not mounted": {vg: fullPool(100), mounted: Mounted{Used: map[string]int64{"uuid-v1": 1 << 20}},
+		"one is not mounted": {vg: fullPool(100), mounted: state.Mounted{Used: map[string]int64{"uuid-v1": 1 << 20}},
 			volumes: "v1", free: gib, says: []string{"are not mounted", "has its maximum size: 1"}},
 		"one does not respond": {vg: fullPool(100), volumes: "v1 v2", free: gib,
-			mounted: Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 0}},
+			mounted: state.Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 0}},
 			says:    []string{"up to about 256Mi"}},
 		"none is mounted": {vg: fullPool(100), problem: true, says: []string{"none of its volumes has a mounted file system",
 			"(1) extend the pool by up to 1Gi", "(2) add a device", "(3) delete snapshots"}},
-		"the mounts cannot be read": {vg: fullPool(100), mounted: Mounted{Err: errors.New("permission denied")},
+		"the mounts cannot be read": {vg: fullPool(100), mounted: state.Mounted{Err: errors.New("permission denied")},
 			problem: true, says: []string{"permission denied"}},
 		"an inactive pool": {vg: stopped(), problem: true, says: []string{"is inactive"}},
 		"a flagged pool": {vg: running(func(lv *lvm.LV) { lv.CheckNeeded = true }), mounted: mountedBoth, problem: true,
@@ -89,8 +91,8 @@ func TestSpacePlan(t *testing.T) {
 			}
 			w := freeing(testWanted(spec))
 			w.Deleting = tt.deleting
-			o := Outcome{Node: NodeState{Report: report(tt.vg), Mounted: tt.mounted, Failing: tt.failing}}
-			got := o.RecoveryStatus(w, spaceRecovery(), nil, metav1.Time{})
+			o := state.Outcome{Node: state.NodeState{Report: report(tt.vg), Mounted: tt.mounted, Failing: tt.failing}}
+			got := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{})
 			for _, text := range tt.says {
 				if !strings.Contains(got.Message, text) {
 					t.Errorf("the message %q should say %q", got.Message, text)
@@ -116,7 +118,7 @@ func TestSpacePlan(t *testing.T) {
 
 func TestSpacePlanHasALimit(t *testing.T) {
 	const count = v1alpha1.MaxLostVolumes + 5
-	mounted := Mounted{Used: map[string]int64{}}
+	mounted := state.Mounted{Used: map[string]int64{}}
 	vg := edit(fullPool(100), func(vg *lvm.VG) {
 		for i := range count - 2 {
 			lv := *vg.LV("v1")
@@ -131,8 +133,8 @@ func TestSpacePlanHasALimit(t *testing.T) {
 		}
 	}
 	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
-	o := Outcome{Node: NodeState{Report: report(vg), Mounted: mounted}}
-	p := o.RecoveryStatus(w, spaceRecovery(), nil, metav1.Time{}).Plan
+	o := state.Outcome{Node: state.NodeState{Report: report(vg), Mounted: mounted}}
+	p := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{}).Plan
 	if len(p.MountedVolumes) != v1alpha1.MaxLostVolumes || p.MountedVolumeCount != count ||
 		p.MountedVolumes[0].Name != "v2" {
 		t.Errorf("got %d of %d volumes, first %s", len(p.MountedVolumes), p.MountedVolumeCount, p.MountedVolumes[0].Name)
@@ -140,15 +142,15 @@ func TestSpacePlanHasALimit(t *testing.T) {
 }
 
 // approvedSpace returns the desired state and the LVMRecovery after the plan for a full pool was approved.
-func approvedSpace(t *testing.T) (Desired, *v1alpha1.LVMRecovery) {
+func approvedSpace(t *testing.T) (state.Desired, *v1alpha1.LVMRecovery) {
 	t.Helper()
 	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
 	r := spaceRecovery()
-	o := Outcome{Node: NodeState{Report: report(fullPool(100)), Mounted: mountedBoth}}
-	r.Status = o.RecoveryStatus(w, r, nil, metav1.Time{})
+	o := state.Outcome{Node: state.NodeState{Report: report(fullPool(100)), Mounted: mountedBoth}}
+	r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
 	// The mounted volumes change meanwhile. The plan stays.
-	o.Node.Mounted = Mounted{Used: map[string]int64{"uuid-v1": 1}}
-	again := o.RecoveryStatus(w, r, nil, metav1.Unix(60, 0))
+	o.Node.Mounted = state.Mounted{Used: map[string]int64{"uuid-v1": 1}}
+	again := RecoveryStatus(o, w, r, nil, metav1.Unix(60, 0))
 	if again.Plan.ID != r.Status.Plan.ID || namesOf(again.Plan.MountedVolumes) != "v2 v1" {
 		t.Fatalf("got the plan %+v", again.Plan)
 	}
@@ -160,34 +162,34 @@ func approvedSpace(t *testing.T) (Desired, *v1alpha1.LVMRecovery) {
 func TestStepsOfTrimming(t *testing.T) {
 	for name, tt := range map[string]struct {
 		vg         lvm.VG
-		trim       *Trim
+		trim       *state.Trim
 		unapproved bool
-		kind       Kind
+		kind       state.Kind
 		phase      v1alpha1.RecoveryPhase
 		freed      int64
 		says       []string
 	}{
 		"not without approval": {vg: fullPool(100), unapproved: true, phase: v1alpha1.RecoveryAwaitingApproval},
-		"start": {vg: fullPool(100), kind: TrimVolumes, phase: v1alpha1.RecoveryRunning,
+		"start": {vg: fullPool(100), kind: state.TrimVolumes, phase: v1alpha1.RecoveryRunning,
 			says: []string{"in progress"}},
-		"once": {vg: fullPool(100), trim: &Trim{Running: true, Tried: 1}, phase: v1alpha1.RecoveryRunning,
+		"once": {vg: fullPool(100), trim: &state.Trim{Running: true, Tried: 1}, phase: v1alpha1.RecoveryRunning,
 			says: []string{"1 of 2"}},
-		"after another device class": {vg: fullPool(100), trim: &Trim{Other: "vg2"},
+		"after another device class": {vg: fullPool(100), trim: &state.Trim{Other: "vg2"},
 			phase: v1alpha1.RecoveryRunning, says: []string{"device class vg2"}},
-		"not again at once": {vg: fullPool(100), trim: &Trim{Err: errors.New("lvs: timeout"), Tried: 1},
+		"not again at once": {vg: fullPool(100), trim: &state.Trim{Err: errors.New("lvs: timeout"), Tried: 1},
 			phase: v1alpha1.RecoveryRunning, says: []string{"lvs: timeout", "tries again"}},
 		"not while a device is missing": {vg: edit(fullPool(100), func(vg *lvm.VG) { vg.MissingPVs = 1 }),
 			phase: v1alpha1.RecoveryNotApplicable},
 		"another pool": {vg: edit(fullPool(100), func(vg *lvm.VG) { vg.LV("pool").UUID = "other" }),
 			phase: v1alpha1.RecoveryAwaitingApproval, says: []string{"is not the current one"}},
-		"the end": {vg: fullPool(50), trim: &Trim{Tried: 2, Before: 9 * gib}, phase: v1alpha1.RecoverySucceeded,
+		"the end": {vg: fullPool(50), trim: &state.Trim{Tried: 2, Before: 9 * gib}, phase: v1alpha1.RecoverySucceeded,
 			freed: int64(9 * gib / 2), says: []string{"50% full", "trimmed: 2", "freed: 4608Mi"}},
 		"one failed, and the pool is still full": {vg: edit(fullPool(90), withoutFree), phase: v1alpha1.RecoverySucceeded,
-			trim:  &Trim{Tried: 2, Before: 9 * gib, Failed: []string{"volume v1: read-only file system"}},
+			trim:  &state.Trim{Tried: 2, Before: 9 * gib, Failed: []string{"volume v1: read-only file system"}},
 			freed: int64(9 * gib / 10),
 			says: []string{"trimmed: 1", "not trimmed: 1: volume v1: read-only file system", "needs more space",
 				"(1) add a device", "(2) delete snapshots"}},
-		"Pods wrote more than was freed": {vg: fullPool(100), trim: &Trim{Tried: 2, Before: gib},
+		"Pods wrote more than was freed": {vg: fullPool(100), trim: &state.Trim{Tried: 2, Before: gib},
 			phase: v1alpha1.RecoverySucceeded, says: []string{"freed: 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,15 +197,15 @@ func TestStepsOfTrimming(t *testing.T) {
 			if tt.unapproved {
 				w.Recovery, r.Spec.ApprovedPlan = nil, ""
 			}
-			s := NodeState{Report: report(tt.vg), Trim: tt.trim, Mounted: mountedBoth, Class: published(tt.vg, w)}
+			s := state.NodeState{Report: report(tt.vg), Trim: tt.trim, Mounted: mountedBoth, Class: published(tt.vg, w)}
 			p := New(w, s)
 			if p.Action.Kind != tt.kind {
 				t.Errorf("got the action %s, want %s", p.Action.Kind, tt.kind)
 			}
-			if tt.kind != Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v2 uuid-v1" {
+			if tt.kind != state.Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v2 uuid-v1" {
 				t.Errorf("got the volumes %v", p.Action.Volumes)
 			}
-			got := Outcome{Node: s, Plan: p}.RecoveryStatus(w, r, nil, metav1.Unix(60, 0))
+			got := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Unix(60, 0))
 			if got.Phase != tt.phase {
 				t.Fatalf("got %s: %s, want %s", got.Phase, got.Message, tt.phase)
 			}
@@ -239,13 +241,13 @@ func TestAFullPoolNamesTheRemediesInOrder(t *testing.T) {
 			says: []string{"(1) add a device", "(2) to free", "FreePoolSpace"}, not: "extend the pool"},
 		"automatic extension": {vg: fullPool(100), spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &growing},
 			says: []string{"(1) wait until autoExtend", "(2) add a device"}},
-		"the maximum size": {vg: edit(fullPool(100), func(vg *lvm.VG) { vg.LV("pool").Size = MaxPoolSize(64 << 10) }),
+		"the maximum size": {vg: edit(fullPool(100), func(vg *lvm.VG) { vg.LV("pool").Size = thinpool.MaxPoolSize(64 << 10) }),
 			spec: spec, says: []string{"fail: to free the blocks"}, not: "add a device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWanted(tt.spec)
 			vg := tt.vg
-			problems := poolProblems(w, NodeState{Report: report(vg)}, &vg)
+			problems := thinpool.Problems(w, state.NodeState{Report: report(vg)}, &vg)
 			at := 0
 			if len(problems) == 0 {
 				t.Fatal("no problem")

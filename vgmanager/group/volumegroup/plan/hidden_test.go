@@ -6,6 +6,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -24,8 +26,8 @@ func label(letter, group string, tags ...string) lvm.LabeledPV {
 	}
 }
 
-func hiddenOf(pvs ...lvm.LabeledPV) Hidden {
-	h := Hidden{PVs: map[device.Number]lvm.LabeledPV{}}
+func hiddenOf(pvs ...lvm.LabeledPV) state.Hidden {
+	h := state.Hidden{PVs: map[device.Number]lvm.LabeledPV{}}
 	for _, pv := range pvs {
 		h.PVs[device.NewNumber(pv.Major, pv.Minor)] = pv
 	}
@@ -38,7 +40,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "uuid-vg1"}}
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}
 	moved := []string{"lvms", "lvms.cluster=c1", "lvms.node=n9"}
-	onPartition := func(h Hidden) NodeState {
+	onPartition := func(h state.Hidden) state.NodeState {
 		whole := disk("b")
 		part := disk("b")
 		part.Name = "/dev/sdb1"
@@ -49,15 +51,15 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		whole.PartitionTable = "gpt"
 		whole.Partitions = []string{part.Name}
 		whole.Children = []device.Child{{Name: part.Name, Type: "part"}}
-		return NodeState{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
+		return state.NodeState{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
 	}
-	partOf := func(group string, tags ...string) Hidden {
+	partOf := func(group string, tags ...string) state.Hidden {
 		pv := label("b", group, tags...)
 		pv.Minor = 17
 		return hiddenOf(pv)
 	}
-	look := func(h Hidden, vgs ...lvm.VG) NodeState {
-		return NodeState{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
+	look := func(h state.Hidden, vgs ...lvm.VG) state.NodeState {
+		return state.NodeState{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
 			Paths: paths("b"), Hidden: h}
 	}
 	lost := look(hiddenOf(label("b", "vg1", ours...)))
@@ -68,7 +70,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}))
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 	}{
@@ -94,14 +96,14 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 			[]string{"volume group vg1, which has the name of the device class"}},
 		"of no group": {spec, look(hiddenOf(label("b", ""))), "Progressing WipeDevice", nil},
 		"unresolved": {spec, look(hiddenOf(lvm.LabeledPV{Major: 8, Minor: 1, Unresolved: true})), "Failed",
-			[]string{unresolvedPV}},
-		"no answer": {spec, look(hiddenOf()), "Failed", []string{unresolvedPV}},
-		"the read failed": {spec, look(Hidden{Err: errRead}), "Failed",
+			[]string{selection.UnresolvedPV}},
+		"no answer": {spec, look(hiddenOf()), "Failed", []string{selection.UnresolvedPV}},
+		"the read failed": {spec, look(state.Hidden{Err: errRead}), "Failed",
 			[]string{"could not be read", "input/output error"}},
 		"a partition of ours": {spec, onPartition(partOf("vg9", "lvms")), "Failed",
 			[]string{"belongs to this product"}},
 		"a partition of nobody":  {spec, onPartition(partOf("")), "Progressing WipeDevice", nil},
-		"a partition unresolved": {spec, onPartition(hiddenOf()), "Failed", []string{unresolvedPV}},
+		"a partition unresolved": {spec, onPartition(hiddenOf()), "Failed", []string{selection.UnresolvedPV}},
 		"it was here before":     {spec, lost, "Degraded", []string{"adopt", "lvmdevices --adddev /dev/sdb"}},
 		"one disk of a group": {spec, partial, "Degraded PublishClass",
 			[]string{"it is on /dev/sdb", "lvmdevices --adddev /dev/sdb"}},
@@ -125,14 +127,14 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 		lost = "attach them again"
 	)
 	for name, tt := range map[string]struct {
-		seen NodeState
+		seen state.NodeState
 		says []string
 	}{
-		"hidden": {NodeState{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
-		"and not readable": {NodeState{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}},
+		"hidden": {state.NodeState{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
+		"and not readable": {state.NodeState{Devices: []device.Device{labeled("b")}, Hidden: state.Hidden{Err: errRead}},
 			[]string{hint}},
-		"away":              {NodeState{Devices: []device.Device{disk("c")}}, []string{lost}},
-		"another is hidden": {NodeState{Devices: []device.Device{labeled("d")}}, []string{lost}},
+		"away":              {state.NodeState{Devices: []device.Device{disk("c")}}, []string{lost}},
+		"another is hidden": {state.NodeState{Devices: []device.Device{labeled("d")}}, []string{lost}},
 	} {
 		tt.seen.Report = report()
 		tt.seen.Before = before
@@ -142,7 +144,7 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of the disks may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
-	s := NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
+	s := state.NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: state.Hidden{Err: errRead}}
 	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
 		[]string{"input/output error"})
 	s.Hidden.Err = nil

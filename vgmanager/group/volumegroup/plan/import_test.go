@@ -7,15 +7,16 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/volumeimport"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // importState is a node with the thin volumes a, b and c, and a snapshot. a and b have tags, c has none.
-func importState() NodeState {
+func importState() state.NodeState {
 	vg := withPool(group("b"), "a", "b", "c", "snap")
 	tag := func(name string, tags ...string) {
 		for i := range vg.LVs {
@@ -29,111 +30,111 @@ func importState() NodeState {
 	tag("b", "lvms.pv=pvc-b", "lvms.pvc=shop/b")
 	tag("c")
 	tag("snap", "lvms.pv=snapshot-1", "lvms.pvc=shop/snap")
-	return NodeState{Report: report(vg), Class: thinDone, Devices: []device.Device{disk("b")},
-		Owners: Owners{Volumes: map[string]VolumeOwner{}, Names: map[string]string{}}}
+	return state.NodeState{Report: report(vg), Class: thinDone, Devices: []device.Device{disk("b")},
+		Owners: state.Owners{Volumes: map[string]state.VolumeOwner{}, Names: map[string]string{}}}
 }
 
 func TestNewImportPlan(t *testing.T) {
-	named := func(names ...string) Import { return Import{Volumes: names} }
-	here := VolumeOwner{LogicalVolume: "pvc-a", Node: "n1", PersistentVolume: "pvc-a", VolumeNode: "n1", Claim: "shop/a"}
-	there := VolumeOwner{LogicalVolume: "pvc-a", Node: "n7", PersistentVolume: "pvc-a", VolumeNode: "n7", Claim: "shop/a"}
+	named := func(names ...string) state.Import { return state.Import{Volumes: names} }
+	here := state.VolumeOwner{LogicalVolume: "pvc-a", Node: "n1", PersistentVolume: "pvc-a", VolumeNode: "n1", Claim: "shop/a"}
+	there := state.VolumeOwner{LogicalVolume: "pvc-a", Node: "n7", PersistentVolume: "pvc-a", VolumeNode: "n7", Claim: "shop/a"}
 	for name, test := range map[string]struct {
-		ask  Import
-		edit func(*NodeState)
+		ask  state.Import
+		edit func(*state.NodeState)
 		// want has NAME CLAIM PERSISTENTVOLUME FSTYPE FROMNODE of each volume.
 		want []string
 		says string
 	}{
 		"all with a claim in their tags": {want: []string{"a shop/a pvc-a xfs ", "b shop/b pvc-b  "}},
-		"a claim for one without tags": {ask: Import{Claims: map[string]string{"c": "shop/c"}},
+		"a claim for one without tags": {ask: state.Import{Claims: map[string]string{"c": "shop/c"}},
 			want: []string{"a shop/a pvc-a xfs ", "b shop/b pvc-b  ", "c shop/c import-c  "}},
-		"another claim": {ask: Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
+		"another claim": {ask: state.Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
 			want: []string{"a test/copy pvc-a xfs "}},
 		"named":                        {ask: named("b"), want: []string{"b shop/b pvc-b  "}},
 		"named without a claim":        {ask: named("c"), says: "vg1/c on node n1 has no tag with its claim"},
 		"named, a snapshot":            {ask: named("snap"), says: "is a VolumeSnapshot, which cannot be imported"},
 		"named, a pool":                {ask: named("pool"), says: "is a thin pool, not a volume"},
 		"named, but does not exist":    {ask: named("x"), says: "has no logical volume x"},
-		"a claim for one that is not":  {ask: Import{Claims: map[string]string{"x": "a/b"}}, says: "has no logical volume x"},
-		"a claim for one not in names": {ask: Import{Volumes: []string{"a"}, Claims: map[string]string{"b": "a/b"}}, says: "which volumes does not"},
-		"the file system that udev knows": {ask: named("b"), edit: func(s *NodeState) {
+		"a claim for one that is not":  {ask: state.Import{Claims: map[string]string{"x": "a/b"}}, says: "has no logical volume x"},
+		"a claim for one not in names": {ask: state.Import{Volumes: []string{"a"}, Claims: map[string]string{"b": "a/b"}}, says: "which volumes does not"},
+		"the file system that udev knows": {ask: named("b"), edit: func(s *state.NodeState) {
 			s.Devices = append(s.Devices, device.Device{Name: "/dev/dm-1", Type: "lvm", Signature: "ext4",
 				Number: device.NewNumber(253, 'b')})
 		}, want: []string{"b shop/b pvc-b ext4 "}},
-		"one that has its objects": {edit: func(s *NodeState) { s.Owners.Volumes["a"] = here },
+		"one that has its objects": {edit: func(s *state.NodeState) { s.Owners.Volumes["a"] = here },
 			want: []string{"b shop/b pvc-b  "}},
-		"named, and has its objects": {ask: named("a"), edit: func(s *NodeState) { s.Owners.Volumes["a"] = here },
+		"named, and has its objects": {ask: named("a"), edit: func(s *state.NodeState) { s.Owners.Volumes["a"] = here },
 			says: "has its objects already: LogicalVolume pvc-a, PersistentVolume pvc-a"},
-		"one that is moved to another node": {edit: func(s *NodeState) {
+		"one that is moved to another node": {edit: func(s *state.NodeState) {
 			s.Owners.Volumes["a"] = there
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.fenced=m")
 		}, want: []string{"b shop/b pvc-b  "}},
-		"named, and moved": {ask: named("a"), edit: func(s *NodeState) {
+		"named, and moved": {ask: named("a"), edit: func(s *state.NodeState) {
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.fenced=m")
 		}, says: "by the VolumeMove with the UID m"},
-		"named, and cloned": {ask: named("a"), edit: func(s *NodeState) {
+		"named, and cloned": {ask: named("a"), edit: func(s *state.NodeState) {
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.fenced=clone-u")
 		}, says: "is being copied to the clone with the UID u, or was"},
-		"named, and copied to": {ask: named("a"), edit: func(s *NodeState) {
+		"named, and copied to": {ask: named("a"), edit: func(s *state.NodeState) {
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.copying")
 		}, says: "does not have all data"},
-		"one of the earlier driver": {edit: func(s *NodeState) {
-			s.Owners.Volumes["a"] = VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
+		"one of the earlier driver": {edit: func(s *state.NodeState) {
+			s.Owners.Volumes["a"] = state.VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
 		}, want: []string{"b shop/b pvc-b  "}},
 		"named, of the earlier driver": {
-			ask: Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
-			edit: func(s *NodeState) {
-				s.Owners.Volumes["a"] = VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
+			ask: state.Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
+			edit: func(s *state.NodeState) {
+				s.Owners.Volumes["a"] = state.VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
 			}, says: "belongs to PersistentVolume pv-1 of the driver x, so it is not imported: use kubectl lvms migrate"},
-		"named, being migrated": {ask: named("a"), edit: func(s *NodeState) {
-			s.Owners.Volumes["a"] = VolumeOwner{LogicalVolume: "pvc-a", Node: "n1", Earlier: "PersistentVolume pvc-a"}
+		"named, being migrated": {ask: named("a"), edit: func(s *state.NodeState) {
+			s.Owners.Volumes["a"] = state.VolumeOwner{LogicalVolume: "pvc-a", Node: "n1", Earlier: "PersistentVolume pvc-a"}
 		}, says: "belongs to PersistentVolume pvc-a, so it is not imported"},
-		"one that is being created": {edit: func(s *NodeState) {
-			s.Owners.Volumes["a"] = VolumeOwner{LogicalVolume: "pvc-a", Node: "n1"}
+		"one that is being created": {edit: func(s *state.NodeState) {
+			s.Owners.Volumes["a"] = state.VolumeOwner{LogicalVolume: "pvc-a", Node: "n1"}
 		}, want: []string{"b shop/b pvc-b  "}},
-		"named without a PersistentVolume": {ask: named("a"), edit: func(s *NodeState) {
-			s.Owners.Volumes["a"] = VolumeOwner{LogicalVolume: "pvc-a", Node: "n1"}
+		"named without a PersistentVolume": {ask: named("a"), edit: func(s *state.NodeState) {
+			s.Owners.Volumes["a"] = state.VolumeOwner{LogicalVolume: "pvc-a", Node: "n1"}
 		}, want: []string{"a shop/a pvc-a xfs "}},
-		"a PersistentVolume alone": {ask: named("a"), edit: func(s *NodeState) {
-			s.Owners.Volumes["a"] = VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1", Claim: "shop/z"}
+		"a PersistentVolume alone": {ask: named("a"), edit: func(s *state.NodeState) {
+			s.Owners.Volumes["a"] = state.VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1", Claim: "shop/z"}
 		}, want: []string{"a shop/z pv-1 xfs "}},
 		"a PersistentVolume of another claim": {
-			ask: Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
-			edit: func(s *NodeState) {
-				s.Owners.Volumes["a"] = VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1", Claim: "shop/z"}
+			ask: state.Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
+			edit: func(s *state.NodeState) {
+				s.Owners.Volumes["a"] = state.VolumeOwner{PersistentVolume: "pv-1", VolumeNode: "n1", Claim: "shop/z"}
 			}, says: "belongs to claim shop/z (PersistentVolume pv-1), so it cannot be given to claim test/copy"},
-		"moved from another node": {edit: func(s *NodeState) {
+		"moved from another node": {edit: func(s *state.NodeState) {
 			s.Owners.Volumes["a"] = there
-			s.Owners.Volumes["snap"] = VolumeOwner{LogicalVolume: "snapshot-1", Node: "n7"}
+			s.Owners.Volumes["snap"] = state.VolumeOwner{LogicalVolume: "snapshot-1", Node: "n7"}
 		}, want: []string{"a shop/a pvc-a xfs n7", "b shop/b pvc-b  ", "snap shop/snap snapshot-1  n7"}},
-		"moved in part": {ask: named("a"), edit: func(s *NodeState) {
+		"moved in part": {ask: named("a"), edit: func(s *state.NodeState) {
 			there := there
 			there.Node = "n1"
 			s.Owners.Volumes["a"] = there
 		}, want: []string{"a shop/a pvc-a xfs n7"}},
-		"two for one claim": {ask: Import{Claims: map[string]string{"c": "shop/a"}},
+		"two for one claim": {ask: state.Import{Claims: map[string]string{"c": "shop/a"}},
 			says: "vg1/c on node n1 and a are both for claim shop/a"},
-		"two for one PersistentVolume": {ask: Import{Claims: map[string]string{"b": "shop/x"}}, edit: func(s *NodeState) {
+		"two for one PersistentVolume": {ask: state.Import{Claims: map[string]string{"b": "shop/x"}}, edit: func(s *state.NodeState) {
 			s.Report.VGs[0].LVs[2].Tags[0] = "lvms.pv=pvc-a"
 		}, says: "are both for PersistentVolume pvc-a"},
-		"the name is taken": {ask: named("a"), edit: func(s *NodeState) { s.Owners.Names["pvc-a"] = "other" },
+		"the name is taken": {ask: named("a"), edit: func(s *state.NodeState) { s.Owners.Names["pvc-a"] = "other" },
 			says: `is for PersistentVolume pvc-a, which exists for another volume ("other")`},
-		"nothing to import": {edit: func(s *NodeState) {
+		"nothing to import": {edit: func(s *state.NodeState) {
 			s.Report = report(withPool(group("b")))
 		}, says: "all logical volumes have their objects"},
-		"no claim is known": {edit: func(s *NodeState) {
+		"no claim is known": {edit: func(s *state.NodeState) {
 			s.Report = report(withPool(group("b"), "c"))
 		}, says: "no claim is known for the logical volumes without objects: 1"},
-		"the read failed": {edit: func(s *NodeState) { s.Owners.Err = errors.New("timeout") }, says: "timeout"},
-		"no group":        {edit: func(s *NodeState) { s.Report = report() }, says: "does not exist or is missing"},
-		"of another cluster": {edit: func(s *NodeState) {
+		"the read failed": {edit: func(s *state.NodeState) { s.Owners.Err = errors.New("timeout") }, says: "timeout"},
+		"no group":        {edit: func(s *state.NodeState) { s.Report = report() }, says: "does not exist or is missing"},
+		"of another cluster": {edit: func(s *state.NodeState) {
 			s.Report.VGs[0].Tags = []string{"lvms", "lvms.cluster=c2"}
 		}, says: "OtherClusterVG"},
-		"a disk is missing": {edit: func(s *NodeState) {
+		"a disk is missing": {edit: func(s *state.NodeState) {
 			s.Report.VGs[0].PVs[0].Missing, s.Report.VGs[0].MissingPVs = true, 1
 		}, says: "missing"},
 	} {
@@ -144,7 +145,7 @@ func TestNewImportPlan(t *testing.T) {
 			}
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 			w.Import = &test.ask
-			p, problem := NewImportPlan(w, s, metav1.Time{})
+			p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
 			if test.says != "" {
 				if p != nil || !strings.Contains(problem, test.says) {
 					t.Fatalf("got the problem %q and the plan %+v, want %q", problem, p, test.says)
@@ -168,8 +169,8 @@ func TestNewImportPlan(t *testing.T) {
 // TestThePlanOfAnImportSaysHowOldVolumesAre: the administrator needs it to choose. The approval does not depend on it.
 func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	w.Import = &Import{Volumes: []string{"a"}}
-	before, problem := NewImportPlan(w, importState(), metav1.Time{})
+	w.Import = &state.Import{Volumes: []string{"a"}}
+	before, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
 	if problem != "" || before.ImportedVolumes[0].Created != nil || before.ImportedVolumes[0].LastMountTime != nil {
 		t.Fatalf("got the plan %+v: %s", before, problem)
 	}
@@ -177,7 +178,7 @@ func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 	created, mounted := time.Unix(1_700_000_000, 5), time.Unix(1_710_000_000, 0)
 	s.Report.VGs[0].LV("a").Created = created
 	s.LastMounts = map[string]time.Time{"a": mounted}
-	p, problem := NewImportPlan(w, s, metav1.Time{})
+	p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
 	if problem != "" || p.ID != before.ID || !p.ImportedVolumes[0].Created.Time.Equal(created.Truncate(time.Second)) ||
 		!p.ImportedVolumes[0].LastMountTime.Time.Equal(mounted) {
 		t.Errorf("got the plan %+v: %s", p, problem)
@@ -187,11 +188,11 @@ func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 func TestThePlanOfAnImportHasAnIDOfItsOwn(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 	ids := map[string]bool{}
-	for _, i := range []Import{{}, {Volumes: []string{"a"}}, {Volumes: []string{"b"}},
+	for _, i := range []state.Import{{}, {Volumes: []string{"a"}}, {Volumes: []string{"b"}},
 		{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}}} {
 		w.Import = &i
-		p, problem := NewImportPlan(w, importState(), metav1.Time{})
-		again, _ := NewImportPlan(w, importState(), metav1.Time{})
+		p, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
+		again, _ := volumeimport.NewPlan(w, importState(), metav1.Time{})
 		if problem != "" || ids[p.ID] || p.ID != again.ID {
 			t.Errorf("%+v: got the plan %+v again, or another one the second time: %s", i, p, problem)
 			continue
@@ -200,23 +201,12 @@ func TestThePlanOfAnImportHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestImportName(t *testing.T) {
-	names := map[string]bool{}
-	for _, volume := range []string{"0f8bc5e1-3c55-4f0a-9c39-5bd7f1c5c6d2", "Data_1", "data_1"} {
-		name := importName(volume)
-		if len(validation.IsDNS1123Subdomain(name)) > 0 || names[name] || name != importName(volume) {
-			t.Errorf("%s: got %s", volume, name)
-		}
-		names[name] = true
-	}
-}
-
 // TestAnAdoptedGroupOfAnotherClusterIsTagged: the tags of the other cluster and node are replaced.
 func TestAnAdoptedGroupOfAnotherClusterIsTagged(t *testing.T) {
 	vg := edit(group("b"), func(vg *lvm.VG) {
 		vg.Tags = []string{"lvms", "lvms.cluster=c2", "lvms.class=vg1", "lvms.node=n7"}
 	})
-	s := NodeState{Report: report(vg), Class: thickDone, Devices: []device.Device{disk("b")}}
+	s := state.NodeState{Report: report(vg), Class: thickDone, Devices: []device.Device{disk("b")}}
 	for name, test := range map[string]struct {
 		adopt []v1alpha1.VolumeGroupAdoption
 		want  string
@@ -232,7 +222,7 @@ func TestAnAdoptedGroupOfAnotherClusterIsTagged(t *testing.T) {
 			continue
 		}
 		checkPlan(t, name, p, test.want, nil)
-		added, removed := strings.Join(p.Action.AddTags, " "), strings.Join(p.Action.RemoveTags, " ")
+		added, removed := tagsOf(p.Action)
 		if added != "lvms.cluster=c1 lvms.node=n1" || removed != "lvms.cluster=c2 lvms.node=n7" {
 			t.Errorf("%s: adds %q, removes %q", name, added, removed)
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -39,7 +41,7 @@ func TestMetadataSize(t *testing.T) {
 		"to a group whose area is not known":        {of(8 << 30), with(0), large},
 		"small, to a group whose area is not known": {of(400 << 20), with(0), 0},
 	} {
-		if got := MetadataSize(tt.devices, tt.vg); got != tt.want {
+		if got := members.MetadataSize(tt.devices, tt.vg); got != tt.want {
 			t.Errorf("%s: got %d, want %d", name, got, tt.want)
 		}
 	}
@@ -49,7 +51,7 @@ func TestMetadataAreaIsFull(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}
 	existing := testWanted(v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "vg1"})
 	for name, tt := range map[string]struct {
-		w    Desired
+		w    state.Desired
 		area lvm.MetadataArea
 		want string
 		says []string
@@ -68,7 +70,7 @@ func TestMetadataAreaIsFull(t *testing.T) {
 		if tt.w.UsesExisting() {
 			vg.Tags = nil
 		}
-		s := NodeState{Report: report(vg), Devices: []device.Device{disk("b")}}
+		s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b")}}
 		s.Identities = device.Identities(s.Devices)
 		p := New(tt.w, s)
 		checkPlan(t, name, p, tt.want, tt.says)
@@ -76,7 +78,7 @@ func TestMetadataAreaIsFull(t *testing.T) {
 			t.Errorf("%s: got %+v", name, p.Problems)
 		}
 		got := lvm.MetadataArea{}
-		if status := metadataAreaStatus(&vg); status != nil {
+		if status := members.MetadataAreaStatus(&vg); status != nil {
 			got = lvm.MetadataArea{Size: lvm.Bytes(status.Size.Value()), Free: lvm.Bytes(status.Free.Value())}
 		}
 		if got != tt.area {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -23,14 +24,14 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	adopting := v1alpha1.LVMVolumeGroupSpec{}
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"}}
 	listing := v1alpha1.LVMVolumeGroupSpec{AdoptClusters: []v1alpha1.ClusterIdentity{"c9"}}
-	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) NodeState {
-		return NodeState{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
+	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) state.NodeState {
+		return state.NodeState{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
 	}
 	published := look(v1alpha1.VGStatus{}, other)
 	published.Class = thickDone
 	tests := map[string]struct {
 		spec                   v1alpha1.LVMVolumeGroupSpec
-		seen                   NodeState
+		seen                   state.NodeState
 		want, leaving, removal string
 		lost                   bool
 		says                   []string

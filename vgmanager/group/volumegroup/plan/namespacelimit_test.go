@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
@@ -31,15 +32,16 @@ func TestNamespaceLimitsArePublished(t *testing.T) {
 			{nil, nil},
 		} {
 			spec.NamespaceLimits = step.limits
-			p := New(testWanted(spec), NodeState{Report: seen, Class: class})
-			if p.Action.Kind != PublishClass {
+			p := New(testWanted(spec), state.NodeState{Report: seen, Class: class})
+			if p.Action.Kind != state.PublishClass {
 				t.Fatalf("%s: got %+v", what, p.Action)
 			}
 			if diff := cmp.Diff(step.want, p.Action.Class.NamespaceLimits); diff != "" {
 				t.Errorf("%s: %s", what, diff)
 			}
 			class = &p.Action.Class
-			if p := New(testWanted(spec), NodeState{Report: seen, Class: class}); p.Action.Kind == PublishClass {
+			if p := New(testWanted(spec), state.NodeState{Report: seen,
+				Class: class}); p.Action.Kind == state.PublishClass {
 				t.Errorf("%s: published twice: %+v", what, p.Action)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -21,20 +23,20 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
 		groups []lvm.VG
-		others []Other
+		others []state.Other
 		want   string
 		says   []string
 	}{
 		"of another node":    {spec: adopting, groups: []lvm.VG{ofNode}, want: "Progressing RenameVolumeGroup"},
 		"of another cluster": {spec: adopting, groups: []lvm.VG{moved("lvms", "lvms.cluster=c2")}, want: "Progressing RenameVolumeGroup"},
 		"beside a group of the same name": {spec: adopting, groups: []lvm.VG{ofNode, local},
-			others: []Other{{Name: "old"}}, want: "Progressing RenameVolumeGroup"},
+			others: []state.Other{{Name: "old"}}, want: "Progressing RenameVolumeGroup"},
 		"of a class that the node no longer has": {spec: adopting,
 			groups: []lvm.VG{moved("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1")},
 			want:   "Progressing RenameVolumeGroup"},
 		"of another class of this node": {spec: adopting,
 			groups: []lvm.VG{moved("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1")},
-			others: []Other{{Name: "old"}}, want: "Failed",
+			others: []state.Other{{Name: "old"}}, want: "Failed",
 			says: []string{"belongs to device class old of this node: remove it from adopt"}},
 		"without the owner tag": {spec: adopting, groups: []lvm.VG{moved()}, want: "Failed", says: []string{`the tag "lvms"`}},
 		"exported": {spec: adopting, groups: []lvm.VG{edit(ofNode, func(vg *lvm.VG) { vg.Attr = "wzx-n-" })},
@@ -44,7 +46,7 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 		"the class has a group": {spec: adopting, groups: []lvm.VG{ofNode, own}, want: "Ready"},
 		"not adopted":           {groups: []lvm.VG{ofNode}, want: "Ready"},
 	} {
-		s := NodeState{Report: report(test.groups...), Devices: []device.Device{}}
+		s := state.NodeState{Report: report(test.groups...), Devices: []device.Device{}}
 		if test.want == "Ready" && test.spec.Adopt != nil {
 			s.Class = thickDone
 		}
@@ -52,7 +54,7 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 		w.Others = test.others
 		p := New(w, s)
 		checkPlan(t, name, p, test.want, test.says)
-		if p.Action.Kind == RenameVG && p.Action.VGUUID != "moved" {
+		if p.Action.Kind == state.RenameVG && p.Action.VGUUID != "moved" {
 			t.Errorf("%s: renames %s", name, p.Action.VGUUID)
 		}
 	}
@@ -75,12 +77,12 @@ func TestTheTagOfAnEarlierVersionIsReplaced(t *testing.T) {
 			vg := edit(group("b"), func(vg *lvm.VG) {
 				vg.UUID, vg.Tags = "vg", []string{"lvms", "lvms.cluster=" + test.tag, "lvms.class=vg1", "lvms.node=n1"}
 			})
-			s := NodeState{Report: report(vg), Devices: []device.Device{}, Class: thickDone}
+			s := state.NodeState{Report: report(vg), Devices: []device.Device{}, Class: thickDone}
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 			w.FormerCluster = test.former
 			p := New(w, s)
 			checkPlan(t, name, p, test.want, test.says)
-			if strings.Join(p.Action.AddTags, " ") != test.add || strings.Join(p.Action.RemoveTags, " ") != test.remove {
+			if add, remove := tagsOf(p.Action); add != test.add || remove != test.remove {
 				t.Errorf("got the action %+v", p.Action)
 			}
 		})
@@ -109,14 +111,20 @@ func TestActiveVolumesOfAnotherNodeAreReported(t *testing.T) {
 			})
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 			w.FormerCluster = "ns"
-			text := strings.Join(New(w, NodeState{Report: report(vg), Devices: []device.Device{}}).messages(), "; ")
+			text := strings.Join(New(w, state.NodeState{Report: report(vg), Devices: []device.Device{}}).Messages(), "; ")
 			active := strings.HasPrefix(test.want, "VGMoved") && test.attr.Active() || test.want == "OtherClusterVG"
 			if !strings.Contains(text, test.want) || strings.Contains(text, says) != active {
 				t.Errorf("the problem is %q", text)
 			}
-			if got := ActiveOfOthers(&vg, "n1", "c1", "ns"); strings.Contains(got, says) != active || got != "" && !active {
+			if got := ownership.ActiveOfOthers(&vg, "n1", "c1", "ns"); strings.Contains(got, says) != active || got != "" && !active {
 				t.Errorf("the list of devices says %q", got)
 			}
 		})
 	}
+}
+
+// tagsOf returns the tags that an action adds and removes.
+func tagsOf(a state.Action) (add, remove string) {
+	tags, _ := a.Change.(lvm.VGChangeTags)
+	return strings.Join(tags.Add, " "), strings.Join(tags.Remove, " ")
 }

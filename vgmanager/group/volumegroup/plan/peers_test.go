@@ -11,6 +11,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 const lun = "0x6001405a1b2c3d4e5f60718293a4b5c6"
@@ -49,7 +51,7 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 	const create = "Progressing CreateVolumeGroup /dev/sdb"
 	tests := map[string]struct {
 		devices []device.Device
-		paths   []Path
+		paths   []state.Path
 		own     *v1alpha1.LVMVolumeGroupNodeStatus
 		others  []*v1alpha1.LVMVolumeGroupNodeStatus
 		wipes   bool
@@ -78,7 +80,7 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 				d.Name, d.Type, d.WWN, d.ID = "/dev/mapper/mpatha", "mpath", "", "dm:mpath-3"+lun[2:]
 			}))}},
 		"a multipath device here": {devices: []device.Device{path, multipath}, own: own, want: "Failed",
-			paths: []Path{{Path: "/dev/mapper/mpatha", Number: "254:0"}}, says: []string{"n2 (/dev/sdk)"},
+			paths: []state.Path{{Path: "/dev/mapper/mpatha", Number: "254:0"}}, says: []string{"n2 (/dev/sdk)"},
 			others: []*v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("n2", there)}},
 		"a node that is off": {devices: blank, own: own, others: []*v1alpha1.LVMVolumeGroupNodeStatus{stale},
 			want: "Failed", says: []string{"n2 has not reported its devices since 2026-03-01 11:00:00 UTC",
@@ -98,7 +100,7 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NodeState{Report: report(), Devices: tt.devices, Paths: tt.paths,
+			s := state.NodeState{Report: report(), Devices: tt.devices, Paths: tt.paths,
 				Identities: device.Identities(tt.devices)}
 			if s.Paths == nil {
 				s.Paths = paths("b")
@@ -108,18 +110,18 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 				w = testWanted(forced("/dev/disk/by-id/b"))
 			}
 			before := New(w, s)
-			if NeedsPeers(s, before.Action) != (name != "the same serial number, no WWN") {
-				t.Fatalf("the nodes are compared before %s: %t", before.Action.Kind, NeedsPeers(s, before.Action))
+			if selection.NeedsPeers(s, before.Action) != (name != "the same serial number, no WWN") {
+				t.Fatalf("the nodes are compared before %s: %t", before.Action.Kind, selection.NeedsPeers(s, before.Action))
 			}
-			s.Peers = NewPeers(s.Devices, tt.own)
+			s.Peers = state.NewPeers(s.Devices, tt.own)
 			for _, o := range tt.others {
 				s.Peers.Add(o, now)
 			}
 			p := New(w, s)
 			checkPlan(t, name, p, tt.want, tt.says)
-			taken := before.Action.taken()
-			if refused := CheckPeers(w, s, taken...) != nil; refused != (tt.want != create) {
-				t.Errorf("the check before the change: %v", CheckPeers(w, s, taken...))
+			taken := selection.Taken(before.Action)
+			if refused := selection.CheckPeers(w, s, taken...) != nil; refused != (tt.want != create) {
+				t.Errorf("the check before the change: %v", selection.CheckPeers(w, s, taken...))
 			}
 			if p.AwaitsListing != (tt.want == "Progressing") ||
 				p.AwaitsListing != strings.Contains(p.Note, "until the node status of node n1 lists") {
@@ -135,12 +137,12 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 
 // TestNothingIsTakenThatWasNotCompared: the node statuses were not read.
 func TestNothingIsTakenThatWasNotCompared(t *testing.T) {
-	s := NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
+	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
-	if err := CheckPeers(w, s, s.Devices...); err == nil || !strings.Contains(err.Error(), "was not compared") {
+	if err := selection.CheckPeers(w, s, s.Devices...); err == nil || !strings.Contains(err.Error(), "was not compared") {
 		t.Errorf("got %v", err)
 	}
-	if err := CheckPeers(w, s, disk("c")); err != nil {
+	if err := selection.CheckPeers(w, s, disk("c")); err != nil {
 		t.Errorf("a disk without a WWN: %v", err)
 	}
 }
@@ -148,7 +150,7 @@ func TestNothingIsTakenThatWasNotCompared(t *testing.T) {
 // TestSharedDisksOfAGroup: a group keeps its disks and grows by those that only this node sees. A disk that the
 // selector finds, and that another node sees, is excluded without a problem.
 func TestSharedDisksOfAGroup(t *testing.T) {
-	s := NodeState{Report: report(group("b")), Class: thickDone,
+	s := state.NodeState{Report: report(group("b")), Class: thickDone,
 		Devices: []device.Device{withWWN(disk("b"), lun), withWWN(disk("c"), "0x5000c500a1b2c3d4"),
 			withWWN(disk("d"), "0x5000c500a1b2c3d5")}}
 	own, other := nodeStatus("n1"), nodeStatus("n2")
@@ -158,7 +160,7 @@ func TestSharedDisksOfAGroup(t *testing.T) {
 	for _, d := range s.Devices[:2] {
 		other.Status.Devices = append(other.Status.Devices, v1alpha1.DeviceStatus{Name: "/dev/sdx", WWN: d.WWN})
 	}
-	s.Peers = NewPeers(s.Devices, own)
+	s.Peers = state.NewPeers(s.Devices, own)
 	s.Peers.Add(other, time.Time{})
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
 	w.Selectors = []v1alpha1.DeviceSelector{{}}
@@ -171,8 +173,8 @@ func TestSharedDisksOfAGroup(t *testing.T) {
 
 // TestNodesThatSeeOnlySharedDisksAreNotReady: optional paths and properties name no device that must exist.
 func TestNodesThatSeeOnlySharedDisksAreNotReady(t *testing.T) {
-	s := NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}}
-	s.Peers = NewPeers(s.Devices, nodeStatus("n1", v1alpha1.DeviceStatus{WWN: lun}))
+	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}}
+	s.Peers = state.NewPeers(s.Devices, nodeStatus("n1", v1alpha1.DeviceStatus{WWN: lun}))
 	s.Peers.Add(nodeStatus("n2", v1alpha1.DeviceStatus{Name: "/dev/sdk", WWN: lun}), time.Time{})
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 	w.Selectors = []v1alpha1.DeviceSelector{{}}
@@ -220,9 +222,9 @@ func TestTwoNodesNeverTakeOneDisk(t *testing.T) {
 func race(t *testing.T, order []int, list [2]int) int {
 	t.Helper()
 	statuses := [2]*v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("n0"), nodeStatus("n1")}
-	var seen [2]NodeState
+	var seen [2]state.NodeState
 	for i := range seen {
-		seen[i] = NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
+		seen[i] = state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
 	}
 	var steps, done [2]int
 	taken := 0
@@ -232,13 +234,13 @@ func race(t *testing.T, order []int, list [2]int) int {
 		} else {
 			switch done[node] {
 			case 0:
-				seen[node].Peers = NewPeers(seen[node].Devices, statuses[node])
+				seen[node].Peers = state.NewPeers(seen[node].Devices, statuses[node])
 			case 1:
 				seen[node].Peers.Add(statuses[1-node], time.Time{})
 			case 2:
 				w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
 				w.Node = fmt.Sprintf("n%d", node)
-				if p := New(w, seen[node]); p.Action.Kind == CreateVG {
+				if p := New(w, seen[node]); p.Action.Kind == state.CreateVG {
 					taken++
 				}
 			}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
@@ -30,7 +32,7 @@ func disk(letter string) device.Device {
 
 // group returns a volume group of this node on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: OwnerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownership.OwnerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
 		ExtentSize: 4 << 20}
 	for _, l := range letters {
 		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8,
@@ -61,8 +63,8 @@ func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 func report(vgs ...lvm.VG) *lvm.Report { return &lvm.Report{VGs: vgs} }
 
 // testWanted returns a device class on the node n1 of the cluster c1.
-func testWanted(spec v1alpha1.LVMVolumeGroupSpec) Desired {
-	w := Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: "c1", Spec: spec}
+func testWanted(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
+	w := state.Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: "c1", Spec: spec}
 	if spec.DeviceSelector != nil {
 		w.Selectors = []v1alpha1.DeviceSelector{*spec.DeviceSelector}
 	}
@@ -74,17 +76,17 @@ func edit(vg lvm.VG, change func(*lvm.VG)) lvm.VG {
 	return vg
 }
 
-func paths(letters ...string) []Path {
-	var list []Path
+func paths(letters ...string) []state.Path {
+	var list []state.Path
 	for _, l := range letters {
-		list = append(list, Path{Path: "/dev/disk/by-id/" + l, Number: disk(l).Number})
+		list = append(list, state.Path{Path: "/dev/disk/by-id/" + l, Number: disk(l).Number})
 	}
 	return list
 }
 
-func missingPath(letter string, optional bool) Path {
+func missingPath(letter string, optional bool) state.Path {
 	path := "/dev/disk/by-id/" + letter
-	return Path{Path: path, Optional: optional, Err: fmt.Errorf("%s %w", path, device.ErrMissing)}
+	return state.Path{Path: path, Optional: optional, Err: fmt.Errorf("%s %w", path, device.ErrMissing)}
 }
 
 var (
@@ -109,7 +111,7 @@ func raidPublished(options ...string) *deviceclass.Class {
 }
 
 // summary returns a plan as one line.
-func summary(p Plan) string {
+func summary(p state.Plan) string {
 	words := []string{string(p.Action.Kind)}
 	words = append(words, device.Names(p.Action.Devices)...)
 	for _, pv := range p.Action.PVs {
@@ -132,92 +134,92 @@ func TestPlan(t *testing.T) {
 	usb.Removable = true
 	tests := map[string]struct {
 		spec     v1alpha1.LVMVolumeGroupSpec
-		seen     NodeState
+		seen     state.NodeState
 		want     string
 		says     []string // each must be in the problems
 		excluded []string // names, with the code of each reason
 	}{
 		// Creation.
 		"discovery takes all blank disks": {
-			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
+			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc",
 		},
 		"discovery leaves out what carries something": {
-			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), signed}},
+			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), signed}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc HasSignature"},
 		},
 		"discovery leaves out removable media": {
-			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
+			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Removable"},
 		},
 		"a probe has the last word": {
-			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
+			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
 				Probed: map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable,
 					Message: "cannot be read"}}, disk("c").Number: nil}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb Unreadable"},
 		},
 		"no usable disk": {
-			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{signed}},
+			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{signed}},
 			want: "Failed", says: []string{"volume group vg1 does not exist on node n1", "there were no available devices to create it", "attach a blank disk"},
 			excluded: []string{"/dev/sdc HasSignature"},
 		},
 		"named disks": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c"), disk("d")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c"), disk("d")},
 				Paths: paths("b", "c")},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc",
 		},
 		"two links to one disk are one disk": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b", "b")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b", "b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"a named removable disk is taken": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{usb}, Paths: paths("c")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{usb}, Paths: paths("c")},
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
 		"a named physical volume of no group is taken": {
-			spec: named, seen: NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
+			spec: named, seen: state.NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
 				Minor: 1}}}, Devices: []device.Device{disk("b")}, Paths: paths("b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"a found physical volume of no group is not": {
-			spec: thick, seen: NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
+			spec: thick, seen: state.NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
 				Minor: 1}}}, Devices: []device.Device{disk("b")}},
 			want: "Failed", says: []string{"no available devices"}, excluded: []string{"/dev/sdb UnassignedPV"},
 		},
 		"a named path is missing": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")},
 				Paths: append(paths("b"), missingPath("c", false))},
 			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or " +
 				"correct the paths of device class vg1"},
 		},
 		"an optional path is missing": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")},
 				Paths: append(paths("b"), missingPath("c", true))},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"all optional paths are missing": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}},
-			seen: NodeState{Report: report(), Paths: []Path{missingPath("c", true)}},
+			seen: state.NodeState{Report: report(), Paths: []state.Path{missingPath("c", true)}},
 			want: "Ready",
 		},
 		"a path that cannot be resolved": {
-			spec: named, seen: NodeState{Report: report(),
-				Paths: []Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
+			spec: named, seen: state.NodeState{Report: report(),
+				Paths: []state.Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
 			want: "Failed", says: []string{"/dev/x", "input/output error"},
 		},
 		"a named disk carries something": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), signed},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), signed},
 				Paths: paths("b", "c")},
 			want:     "Failed",
 			says:     []string{"/dev/disk/by-id/c of node n1 cannot be used for device class vg1: it carries ext4"},
 			excluded: []string{"/dev/disk/by-id/c HasSignature"},
 		},
 		"a named disk that lsblk does not list": {
-			spec: named, seen: NodeState{Report: report(), Paths: paths("b")},
+			spec: named, seen: state.NodeState{Report: report(), Paths: paths("b")},
 			want: "Failed", says: []string{"not listed by lsblk"}, excluded: []string{"/dev/disk/by-id/b Unreadable"},
 		},
 		"a named disk is in another group": {
-			spec: named, seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
+			spec: named, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
 				vg.Name = "rhel"
 				vg.PVs[0].VGName = "rhel"
 			})), Devices: []device.Device{disk("b")}, Paths: paths("b")},
@@ -226,184 +228,184 @@ func TestPlan(t *testing.T) {
 
 		// Ownership.
 		"a group without the tag is not touched": {
-			spec: thick, seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Tags = nil })),
+			spec: thick, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Tags = nil })),
 				Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Failed", says: []string{"vgchange --addtag lvms vg1"},
 		},
 		"an exported group is not touched": {
-			spec: thick, seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "wzx-n-" }))},
+			spec: thick, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "wzx-n-" }))},
 			want: "Failed", says: []string{"vgimport vg1"},
 		},
 		"a shared group is not touched": {
-			spec: thick, seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "wz--ns" }))},
+			spec: thick, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "wz--ns" }))},
 			want: "Failed", says: []string{"lock manager"},
 		},
 		"a read-only group is not touched": {
-			spec: thick, seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "rz--n-" }))},
+			spec: thick, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Attr = "rz--n-" }))},
 			want: "Failed", says: []string{"--permission rw"},
 		},
 
 		// Extension.
 		"Static leaves later disks alone": {
-			spec: thick, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+			spec: thick, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
 				Class: thickDone},
 			want: "Ready", excluded: []string{"/dev/sdc NotAtCreation"},
 		},
 		"Dynamic adds later disks": {
-			spec: dynamic, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+			spec: dynamic, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
 				Class: thickDone},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"a selector that grew adds the disk": {
-			spec: named, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
 				Paths: paths("b", "c"), Class: thickDone},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"a selector that shrank removes nothing": {
-			spec: named, seen: NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")},
+			spec: named, seen: state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")},
 				Paths: paths("b"), Class: thickDone},
 			want: "Ready",
 		},
 		"a link that went away removes nothing": {
-			spec: named, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
-				Paths: []Path{missingPath("b", true)}, Class: thickDone},
+			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
+				Paths: []state.Path{missingPath("b", true)}, Class: thickDone},
 			want: "Ready",
 		},
 		"a named path went missing": {
-			spec: named, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
+			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
 				Paths: append(paths("b"), missingPath("c", false)), Class: thickDone},
 			want: "Degraded", says: []string{"/dev/disk/by-id/c does not exist"},
 		},
 
 		// The pool and the class.
 		"a thick class is published": {
-			spec: thick, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
+			spec: thick, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
 			want: "Progressing PublishClass",
 		},
 		"a pool is made": {
-			spec: thin, seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
+			spec: thin, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
 			want: "Progressing CreateThinPool",
 		},
 		"a thin class is published with its pool": {
-			spec: thin, seen: NodeState{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}},
+			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}},
 			want: "Progressing PublishClass",
 		},
 		"a changed ratio is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 				OverprovisionRatio: 5}},
-			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
+			seen: state.NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"a changed mark is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 				OverprovisionRatio: 10, HighWaterMarkPercent: 80}},
-			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
+			seen: state.NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"the usual mark is none that is written down": {
 			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 				OverprovisionRatio: 10, HighWaterMarkPercent: 95}},
-			seen: NodeState{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")},
+			seen: state.NodeState{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")},
 				Class: thinDone}, want: "Ready",
 		},
 		"a changed default is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{Default: true, ThinPoolConfig: thinSpec},
-			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
+			seen: state.NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"a pool follows its group": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.Size += 10 * gib; vg.Free += 10 * gib })), Class: thinDone},
 			want: "Progressing ExtendThinPool",
 		},
 		"all is well": {
-			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "a")), Devices: []device.Device{disk("b")},
+			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"), "a")), Devices: []device.Device{disk("b")},
 				Class: thinDone}, want: "Ready",
 		},
 		"the name of the pool is taken": {
-			spec: thin, seen: NodeState{Report: report(edit(group("b"),
+			spec: thin, seen: state.NodeState{Report: report(edit(group("b"),
 				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "-wi-a-----"}} }))},
 			want: "Degraded", says: []string{"vg1/pool on node n1 is not a thin pool"},
 		},
 		"volumes are inactive after a boot": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b"), "a"),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b"), "a"),
 				func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz--" })), Class: thinDone},
 			want: "Progressing ActivateVolumes",
 		},
 		"a volume that skips activation may be inactive": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b"), "a"),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b"), "a"),
 				func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz-k" })), Class: thinDone},
 			want: "Ready",
 		},
 
 		// A missing group.
 		"all its disks are dead": {
-			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
+			spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
 			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical",
 				"/dev/sdb (pv-b)", "create an LVMRecovery {nodeName: n1, deviceClassName: vg1, action: RemoveLostDevices}"},
 		},
 		"and the status was lost too": {
-			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
+			spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
 			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical"},
 		},
 		"a request to remove its only device does not give the group up": {
 			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Degraded",
 			says: []string{"volume group vg1 on node n1 is missing", "create an LVMRecovery"},
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
 		},
 
 		// Broken groups.
 		"a disk is missing": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
 				Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone,
 				Names: map[string]string{"pv-c": "/dev/sdc"}},
 			want: "Degraded", says: []string{"is missing the physical volume pv-c, last seen as /dev/sdc",
 				"{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
 		},
 		"nothing is added while a disk is missing": {
-			spec: dynamic, seen: NodeState{Report: report(edit(group("b", "c"), lost)),
+			spec: dynamic, seen: state.NodeState{Report: report(edit(group("b", "c"), lost)),
 				Devices: []device.Device{disk("b"), disk("d")}, Class: thickDone},
 			want: "Degraded", says: []string{"pv-c"},
 		},
 		"what is whole is activated while a disk is missing": {
-			spec: thick, seen: NodeState{Class: thickDone, Report: report(edit(group("b", "c"), func(vg *lvm.VG) {
+			spec: thick, seen: state.NodeState{Class: thickDone, Report: report(edit(group("b", "c"), func(vg *lvm.VG) {
 				lost(vg)
 				vg.LVs = []lvm.LV{{Name: "a", Attr: "-wi-------"}, {Name: "b", Attr: "-wi-----p-", Health: "partial"}}
 			}))},
 			want: "Degraded ActivateVolumes", says: []string{"pv-c", "b (partial)"},
 		},
 		"a disk appears twice": {
-			spec: dynamic, seen: NodeState{Report: report(group("b")), Class: thickDone,
+			spec: dynamic, seen: state.NodeState{Report: report(group("b")), Class: thickDone,
 				Devices: []device.Device{disk("b"), copied("c", "pv-b"), disk("d")}},
 			want:     "Degraded",
 			says:     []string{"pv-b of volume group vg1 appears twice on node n1, the second time as /dev/sdc"},
 			excluded: []string{"/dev/sdc DuplicatePV"},
 		},
 		"the pool is full": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" })), Class: thinDone},
 			want: "Degraded", says: []string{"vg1/pool on node n1 is full"},
 		},
 		"the metadata is full": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { full := 100.0; vg.LVs[0].MetadataPercent = &full })), Class: thinDone},
 			want: "Degraded", says: []string{"RepairThinPool"},
 		},
 		"the pool needs a check and is read-only": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true; vg.LVs[0].Health = "metadata_read_only" })),
 				Class: thinDone},
 			want: "Degraded", says: []string{"needs a check of its metadata", "read-only metadata",
 				"RepairThinPool"},
 		},
 		"the pool does not zero": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.LVs[0].Zeroes = false })), Class: thinDone},
 			want: "Degraded", says: []string{"lvchange --zero y vg1/pool"},
 		},
 		"a broken class is published all the same, for its volumes": {
-			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b", "c"), "a"), lost))},
+			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b", "c"), "a"), lost))},
 			want: "Degraded PublishClass", says: []string{"pv-c"},
 		},
 	}
@@ -418,7 +420,7 @@ func TestPlan(t *testing.T) {
 
 func TestANodeThatNeedsNoGroupSaysWhyInTheWordsOfUpstream(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}}
-	p := New(testWanted(spec), NodeState{Report: report(), Paths: []Path{missingPath("c", true)}})
+	p := New(testWanted(spec), state.NodeState{Report: report(), Paths: []state.Path{missingPath("c", true)}})
 	if want := "there were no available devices to create it"; !strings.Contains(p.Note, want) {
 		t.Errorf("the note %q does not contain %q", p.Note, want)
 	}
@@ -441,7 +443,7 @@ func copied(letter, uuid string) device.Device {
 	return d
 }
 
-func excludedCodes(p Plan) []string {
+func excludedCodes(p state.Plan) []string {
 	var list []string
 	for _, e := range p.Excluded {
 		for _, r := range e.Reasons {
@@ -452,12 +454,12 @@ func excludedCodes(p Plan) []string {
 	return list
 }
 
-func checkPlan(t *testing.T, name string, p Plan, want string, says []string) {
+func checkPlan(t *testing.T, name string, p state.Plan, want string, says []string) {
 	t.Helper()
 	if got := summary(p); got != want {
 		t.Errorf("%s: got %q, want %q (%v)", name, got, want, p.Problems)
 	}
-	text := strings.Join(p.messages(), "; ")
+	text := strings.Join(p.Messages(), "; ")
 	for _, s := range says {
 		if !strings.Contains(text, s) {
 			t.Errorf("%s: %q should say %q", name, text, s)

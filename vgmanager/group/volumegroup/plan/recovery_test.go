@@ -12,6 +12,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -80,11 +84,11 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 		"mirrors":                      {vg: new(lostMirrors()), devices: "pv-c", volumes: "dead", kept: 1},
 		"the whole volume group":       {devices: "pv-b pv-c", volumes: "other v1"},
 	} {
-		s := NodeState{Report: report(), Before: before}
+		s := state.NodeState{Report: report(), Before: before}
 		if tt.vg != nil {
 			s.Report = report(*tt.vg)
 		}
-		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s, objects, metav1.Time{})
+		p, problem := lostdevices.NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s, objects, metav1.Time{})
 		if problem != "" {
 			t.Errorf("%s: %s", name, problem)
 			continue
@@ -113,8 +117,8 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 	created := metav1.Time{}
 	id := func(vg lvm.VG, objects ...v1alpha1.RecoveryVolume) string {
-		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), NodeState{Report: report(vg)}, objects,
-			created)
+		p, problem := lostdevices.NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}),
+			state.NodeState{Report: report(vg)}, objects, created)
 		if problem != "" {
 			t.Fatal(problem)
 		}
@@ -140,23 +144,23 @@ func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 // data of the other can be moved away afterwards.
 func TestRecoveryBesideAFailingDevice(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	s := NodeState{Report: report(lostPool())}
-	before, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
+	s := state.NodeState{Report: report(lostPool())}
+	before, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
 	expect.Equal(t, "problem", problem, "")
 	s.Failing = map[device.Number]error{disk("b").Number: errors.New("I/O error")}
-	p, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
+	p, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
 	if problem != "" || len(p.FailingDevices) != 1 || p.FailingDevices[0].UUID != "pv-b" || p.ID == before.ID {
 		t.Fatalf("got %+v, %q", p, problem)
 	}
 	if !slices.Equal(namesOfPlan(p), namesOfPlan(before)) {
 		t.Errorf("lost are %v, want %v", namesOfPlan(p), namesOfPlan(before))
 	}
-	if says := consequence(p); !strings.Contains(says, "failing, and not removed: /dev/sdb") {
+	if says := lostdevices.Consequence(p); !strings.Contains(says, "failing, and not removed: /dev/sdb") {
 		t.Errorf("it says %s", says)
 	}
-	w.Recovery = &Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
+	w.Recovery = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
 		Volumes: []string{"v1", "v2"}}
-	if kind := New(w, s).Action.Kind; kind != DeactivatePool && kind != RemoveUnreadable {
+	if kind := New(w, s).Action.Kind; kind != state.DeactivatePool && kind != state.RemoveUnreadable {
 		t.Errorf("the approved recovery does %q", kind)
 	}
 }
@@ -177,47 +181,47 @@ func TestRecoveryIsRefused(t *testing.T) {
 	label.Signature, label.UUID = device.SignatureLVM, "pv-c"
 	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-c"}, {UUID: "pv-b"}}}
 	for name, tt := range map[string]struct {
-		seen NodeState
+		seen state.NodeState
 		says string
 	}{
-		"nothing is missing": {NodeState{Report: report(group("b", "c"))}, "no device is missing"},
-		"no volume group":    {NodeState{Report: report()}, "no volume group was there before"},
-		"LVM hides the device": {NodeState{Report: report(lostPool()), Before: before, Devices: []device.Device{label}},
+		"nothing is missing": {state.NodeState{Report: report(group("b", "c"))}, "no device is missing"},
+		"no volume group":    {state.NodeState{Report: report()}, "no volume group was there before"},
+		"LVM hides the device": {state.NodeState{Report: report(lostPool()), Before: before, Devices: []device.Device{label}},
 			"lvmdevices --adddev /dev/sdc"},
-		"labels could not be read": {NodeState{Report: report(lostPool()), Hidden: Hidden{Err: errors.New("no answer")}},
+		"labels could not be read": {state.NodeState{Report: report(lostPool()), Hidden: state.Hidden{Err: errors.New("no answer")}},
 			"not known: no answer"},
-		"the device is attached again": {NodeState{Report: report(edit(lostPool(),
+		"the device is attached again": {state.NodeState{Report: report(edit(lostPool(),
 			func(vg *lvm.VG) { vg.PVs[1].Name = "/dev/sdc" }))}, "vgextend --restoremissing vg1 /dev/sdc"},
-		"extents are being moved": {NodeState{Report: report(edit(lostPool(), func(vg *lvm.VG) {
+		"extents are being moved": {state.NodeState{Report: report(edit(lostPool(), func(vg *lvm.VG) {
 			vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", MoveSource: "pv-b"})
 		}))}, "are being moved"},
-		"another owner": {NodeState{Report: report(edit(lostPool(), func(vg *lvm.VG) { vg.Tags = nil }))},
+		"another owner": {state.NodeState{Report: report(edit(lostPool(), func(vg *lvm.VG) { vg.Tags = nil }))},
 			"without the tag"},
-		"two of one name": {NodeState{Report: report(lostPool(), edit(lostPool(),
+		"two of one name": {state.NodeState{Report: report(lostPool(), edit(lostPool(),
 			func(vg *lvm.VG) { vg.UUID = "vg-2" }))}, "2 volume groups with the name"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-		p, problem := NewRecoveryPlan(w, tt.seen, nil, metav1.Time{})
+		p, problem := lostdevices.NewPlan(w, tt.seen, nil, metav1.Time{})
 		if p != nil || !strings.Contains(problem, tt.says) {
 			t.Errorf("%s: got %+v, %q, want %q", name, p, problem, tt.says)
 		}
 		// An approval changes nothing then.
-		w.Recovery = &Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
-		if kind := New(w, tt.seen).Action.Kind; kind == DeactivatePool || kind == RemoveUnreadable ||
-			kind == ReduceLost || kind == CreateVG {
+		w.Recovery = &state.Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
+		if kind := New(w, tt.seen).Action.Kind; kind == state.DeactivatePool || kind == state.RemoveUnreadable ||
+			kind == state.ReduceLost || kind == state.CreateVG {
 			t.Errorf("%s: %s", name, kind)
 		}
 	}
 }
 
 // approve returns the desired state with the approval of the current plan.
-func approve(t *testing.T, w Desired, s NodeState) Desired {
+func approve(t *testing.T, w state.Desired, s state.NodeState) state.Desired {
 	t.Helper()
-	p, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
+	p, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	w.Recovery = NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
+	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
 	return w
 }
 
@@ -254,43 +258,43 @@ func TestStepsOfARecovery(t *testing.T) {
 		spec    v1alpha1.LVMVolumeGroupSpec
 		planned lvm.VG
 		now     func(*lvm.VG)
-		kind    Kind
+		kind    state.Kind
 		volumes string
 		waits   string
 	}{
-		"volumes first":       {thin, lostPool(), func(*lvm.VG) {}, DeactivatePool, "v1 v2", ""},
-		"not while in use":    {thin, lostPool(), open("v2"), Nothing, "", "in use: v2"},
-		"then the pool":       {thin, lostPool(), inactive("v1", "v2"), DeactivatePool, "pool", ""},
-		"then remove it":      {thin, lostPool(), inactive("v1", "v2", "pool"), RemoveUnreadable, "pool", ""},
-		"after a kill":        {thin, edit(lostPool(), inactive("v2", "pool")), without("v1"), RemoveUnreadable, "pool", ""},
-		"the spare":           {thin, idle, spareLost, RemoveUnreadable, "lvol0_pmspare", ""},
-		"then the device":     {thin, idle, without("pool", "v1", "v2"), ReduceLost, "", ""},
-		"a thick volume":      {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), func(*lvm.VG) {}, RemoveUnreadable, "gone", ""},
-		"then its device":     {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), without("gone"), ReduceLost, "", ""},
-		"a dead mirror first": {raidSpec("raid1"), lostMirrors(), func(*lvm.VG) {}, RemoveUnreadable, "dead", ""},
-		"then the others":     {raidSpec("raid1"), lostMirrors(), without("dead"), Repair, "", ""},
+		"volumes first":       {thin, lostPool(), func(*lvm.VG) {}, state.DeactivatePool, "v1 v2", ""},
+		"not while in use":    {thin, lostPool(), open("v2"), state.Nothing, "", "in use: v2"},
+		"then the pool":       {thin, lostPool(), inactive("v1", "v2"), state.DeactivatePool, "pool", ""},
+		"then remove it":      {thin, lostPool(), inactive("v1", "v2", "pool"), state.RemoveUnreadable, "pool", ""},
+		"after a kill":        {thin, edit(lostPool(), inactive("v2", "pool")), without("v1"), state.RemoveUnreadable, "pool", ""},
+		"the spare":           {thin, idle, spareLost, state.RemoveUnreadable, "lvol0_pmspare", ""},
+		"then the device":     {thin, idle, without("pool", "v1", "v2"), state.ReduceLost, "", ""},
+		"a thick volume":      {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), func(*lvm.VG) {}, state.RemoveUnreadable, "gone", ""},
+		"then its device":     {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), without("gone"), state.ReduceLost, "", ""},
+		"a dead mirror first": {raidSpec("raid1"), lostMirrors(), func(*lvm.VG) {}, state.RemoveUnreadable, "dead", ""},
+		"then the others":     {raidSpec("raid1"), lostMirrors(), without("dead"), state.Repair, "", ""},
 		"more is lost than approved": {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), func(vg *lvm.VG) {
 			vg.LVs = append(vg.LVs, thick("more", "-wi-a---p-", "pv-c"))
-		}, Nothing, "", ""},
+		}, state.Nothing, "", ""},
 	} {
 		w := testWanted(tt.spec)
-		w = approve(t, w, NodeState{Report: report(tt.planned)})
+		w = approve(t, w, state.NodeState{Report: report(tt.planned)})
 		now := edit(tt.planned, func(vg *lvm.VG) {
 			vg.LVs, vg.Hidden = slices.Clone(vg.LVs), slices.Clone(vg.Hidden)
 			tt.now(vg)
 		})
-		s := NodeState{Report: report(now)}
-		class := classOf(w, nil, "vg")
+		s := state.NodeState{Report: report(now)}
+		class := publication.ClassOf(w, nil, "vg")
 		s.Class = &class
 		for _, deleting := range []bool{false, true} {
 			w.Deleting = deleting
-			class = classOf(w, nil, "vg")
+			class = publication.ClassOf(w, nil, "vg")
 			p := New(w, s)
 			if p.Action.Kind != tt.kind || strings.Join(p.Action.Volumes, " ") != tt.volumes {
 				t.Errorf("%s (deleting: %t): got %s %v, want %s %s", name, deleting, p.Action.Kind, p.Action.Volumes,
 					tt.kind, tt.volumes)
 			}
-			said := p.notes["pv-c"].message
+			said := p.Notes["pv-c"].Message
 			if tt.waits != "" && !deleting && !strings.Contains(said, tt.waits) {
 				t.Errorf("%s: the note %q should say %q", name, said, tt.waits)
 			}
@@ -300,39 +304,39 @@ func TestStepsOfARecovery(t *testing.T) {
 
 func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
-	s := NodeState{Report: report(), Devices: []device.Device{disk("d")}, Probed: map[device.Number][]device.Reason{},
+	s := state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Probed: map[device.Number][]device.Reason{},
 		Before: v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b"}}}}
-	if p := New(w, s); p.Action.Kind != Nothing || !p.Lost {
+	if p := New(w, s); p.Action.Kind != state.Nothing || !p.Lost {
 		t.Errorf("before the approval: got %+v", p)
 	}
 	w = approve(t, w, s)
 	s.Probed[disk("d").Number] = nil
 	s.Mapped = []string{"vg1-v1"}
-	if p := New(w, s); p.Action.Kind != Unmap || !p.Lost {
+	if p := New(w, s); p.Action.Kind != state.Unmap || !p.Lost {
 		t.Errorf("while its volumes are mapped: got %+v", p)
 	}
 	s.Mapped = nil
 	for range 2 {
-		if p := New(w, s); p.Action.Kind != CreateVG || !p.Lost {
+		if p := New(w, s); p.Action.Kind != state.CreateVG || !p.Lost {
 			t.Errorf("after the approval: got %s: %+v", p.Action.Kind, p)
 		}
 		// The class alone shows that there was a group.
-		class := classOf(w, nil, "")
+		class := publication.ClassOf(w, nil, "")
 		s.Class, s.Before.PhysicalVolumes = &class, nil
 	}
 	created := edit(group("d"), func(vg *lvm.VG) { vg.UUID = "vg-new" })
 	s.Report, s.Before.UUID = report(created), "vg"
-	if got := GroupOf(w, s); got == nil || got.UUID != "vg-new" || !w.Recovery.hasEnded(got) {
+	if got := ownership.GroupOf(w, s); got == nil || got.UUID != "vg-new" || !lostdevices.HasEnded(w.Recovery, got) {
 		t.Errorf("the group that was created is not used: %+v", got)
 	}
 	// LVM creates a deleted group again on the same physical volumes.
-	lost := &Recovery{WholeGroup: true, Devices: []string{"pv-d"}, Names: []string{"a"}}
+	lost := &state.Recovery{WholeGroup: true, Devices: []string{"pv-d"}, Names: []string{"a"}}
 	again := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "a"}} })
-	unnamed := &Recovery{WholeGroup: true, Devices: []string{"pv-d"}}
+	unnamed := &state.Recovery{WholeGroup: true, Devices: []string{"pv-d"}}
 	empty := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "twi-aotz--"}} })
 	incomplete := edit(created, func(vg *lvm.VG) { vg.MissingPVs = 1 })
 	for name, test := range map[string]struct {
-		r    *Recovery
+		r    *state.Recovery
 		vg   *lvm.VG
 		want bool
 	}{
@@ -340,17 +344,17 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 		"incomplete": {lost, &incomplete, false}, "no lost volume is known": {unnamed, &empty, true},
 		"attached again with a volume": {unnamed, &again, false},
 	} {
-		if got := test.r.hasEnded(test.vg); got != test.want {
+		if got := lostdevices.HasEnded(test.r, test.vg); got != test.want {
 			t.Errorf("a deleted group, %s: ended: %t", name, got)
 		}
 	}
 	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{v1alpha1.OwnerTag} }))
-	if got := GroupOf(w, s); got != nil {
+	if got := ownership.GroupOf(w, s); got != nil {
 		t.Errorf("a group without the tags of the node is used: %+v", got)
 	}
 	s.Report, s.Before.UUID = report(), ""
 	s.Before.PhysicalVolumes = append(s.Before.PhysicalVolumes, v1alpha1.PhysicalVolumeStatus{UUID: "pv-x"})
-	if p := New(w, s); p.Action.Kind != Nothing {
+	if p := New(w, s); p.Action.Kind != state.Nothing {
 		t.Errorf("with another lost device: got %s", p.Action.Kind)
 	}
 }
@@ -360,13 +364,13 @@ func TestRecoveryStatus(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRemoveLostDevices}}
 	r.Name, r.Generation = "r", 2
-	step := func(name string, o Outcome, phase v1alpha1.RecoveryPhase, says string) {
+	step := func(name string, o state.Outcome, phase v1alpha1.RecoveryPhase, says string) {
 		t.Helper()
 		w.Recovery = ApprovedRecovery(r)
 		if !o.ObserveFailed {
 			o.Plan = New(w, o.Node)
 		}
-		r.Status = o.RecoveryStatus(w, r, nil, now)
+		r.Status = RecoveryStatus(o, w, r, nil, now)
 		if r.Status.Phase != phase || !strings.Contains(r.Status.Message, says) {
 			t.Errorf("%s: got %s: %s", name, r.Status.Phase, r.Status.Message)
 		}
@@ -376,14 +380,14 @@ func TestRecoveryStatus(t *testing.T) {
 			t.Errorf("%s: got the conditions %+v", name, c)
 		}
 	}
-	seen := func(vg lvm.VG) Outcome { return Outcome{Node: NodeState{Report: report(vg)}} }
+	seen := func(vg lvm.VG) state.Outcome { return state.Outcome{Node: state.NodeState{Report: report(vg)}} }
 	step("healthy", seen(group("b", "c")), v1alpha1.RecoveryNotApplicable, "no device is missing")
 	step("planned", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval, "volumes lost: 1, volumes kept: 1")
 	first := r.Status.Plan.ID
 	r.Spec.ApprovedPlan = "another"
 	step("a wrong ID", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval, "plan another is not the current one")
 	r.Spec.ApprovedPlan = first
-	step("a failed read", Outcome{ObserveFailed: true, Err: errors.New("no answer")}, v1alpha1.RecoveryAwaitingApproval,
+	step("a failed read", state.Outcome{ObserveFailed: true, Err: errors.New("no answer")}, v1alpha1.RecoveryAwaitingApproval,
 		"no answer")
 	step("approved", seen(lostThick()), v1alpha1.RecoveryRunning, "are being removed")
 	attached := edit(group("b", "c"), func(vg *lvm.VG) { vg.LVs = lostThick().LVs })

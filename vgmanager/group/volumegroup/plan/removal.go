@@ -5,6 +5,14 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/poolrepair"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -14,104 +22,97 @@ import (
 // After a crash, the next observation shows what is left: the class in the file, the pool, the volume group. Only the
 // labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
 // (NodeState.Released).
-func planRemoval(w Desired, s NodeState) Plan {
-	vg := GroupOf(w, s)
-	if problems := duplicates(w, s); len(problems) > 0 {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
+func planRemoval(w state.Desired, s state.NodeState) state.Plan {
+	vg := ownership.GroupOf(w, s)
+	if problems := ownership.Duplicates(w, s); len(problems) > 0 {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
 	switch {
-	case vg == nil && w.Deleting && vanished(s) && !recovers(w, s, nil) && unaccounted(w, s, nil) != "":
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
+	case vg == nil && w.Deleting && vanished(s) && !lostdevices.Recovers(w, s, nil) && doubt.Unaccounted(w, s,
+		nil) != "":
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: health.LostGroup(w, s), Lost: true}
 	case vg == nil:
 		return planLabels(s)
-	case notOurs(w, vg) != "":
+	case ownership.NotOurs(w, vg) != "":
 		// The group belongs to another owner and is not changed.
-		return withdrawn(s, Plan{Finished: true})
+		return state.Withdrawn(s, state.Plan{Finished: true})
 	}
-	p := Plan{State: v1alpha1.VGStatusProgressing}
-	if problem := frozen(w, vg); problem != "" {
-		return Plan{State: v1alpha1.VGStatusDegraded,
-			Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
+	p := state.Plan{State: v1alpha1.VGStatusProgressing}
+	if problem := ownership.Frozen(w, vg); problem != "" {
+		return state.Plan{State: v1alpha1.VGStatusDegraded,
+			Problems: []state.Problem{{Event: state.EventManualCleanup, Message: problem}}}
 	}
-	if recovers(w, s, vg) {
+	if lostdevices.Recovers(w, s, vg) {
 		return planRecovery(w, s, vg)
 	}
 	if volumes := userVolumes(w, vg); len(volumes) > 0 {
 		return planWait(w, s, vg, volumes)
 	}
-	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
+	if broken := health.BrokenGroup(w, s, vg); len(broken) > 0 {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
 	}
-	if why := unaccounted(w, s, vg); why != "" {
+	if why := doubt.Unaccounted(w, s, vg); why != "" {
 		return planUnaccounted(w, s, vg, why)
 	}
-	kept := keptMetadata(w, vg)
+	kept := poolrepair.KeptMetadata(w, vg)
 	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
-		p.Action = Action{Kind: RemovePool, Volumes: kept}
+		p.Action = state.Action{Kind: state.RemovePool, Volumes: kept}
 	} else {
-		p.Action = Action{Kind: RemoveVG, PVs: vg.PVs}
+		p.Action = state.Action{Kind: state.RemoveVG, PVs: vg.PVs}
 	}
-	return withdrawn(s, p)
+	return state.Withdrawn(s, p)
 }
 
 // planLeaving is the plan for a node that the device class no longer selects. Existing volumes stay and remain
 // available; new ones are refused. After the last volume is deleted, the volume group is removed as if the device
 // class were deleted. A group whose devices are missing may have volumes, so it is not treated as removed.
-func planLeaving(w Desired, s NodeState) Plan {
-	vg := GroupOf(w, s)
-	if problems := namesakes(w, s); len(problems) > 0 {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
+func planLeaving(w state.Desired, s state.NodeState) state.Plan {
+	vg := ownership.GroupOf(w, s)
+	if problems := ownership.Namesakes(w, s); len(problems) > 0 {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
-	if vg == nil && vanished(s) && !recovers(w, s, nil) {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
+	if vg == nil && vanished(s) && !lostdevices.Recovers(w, s, nil) {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: health.LostGroup(w, s), Lost: true}
 	}
-	if vg == nil || notOurs(w, vg) != "" {
+	if vg == nil || ownership.NotOurs(w, vg) != "" {
 		return planRemoval(w, s)
 	}
 	volumes := userVolumes(w, vg)
 	if len(volumes) == 0 {
 		return planRemoval(w, s)
 	}
-	p := planUpkeep(w, s, vg, choice{})
+	p := planUpkeep(w, s, vg, selection.Choice{})
 	if p.State == v1alpha1.VGStatusReady {
 		p.Note = fmt.Sprintf("the device class no longer selects node %s: its volumes stay (%s), no new ones "+
-			"are created, and the volume group is removed when the last volume is deleted", w.Node, joined(volumes))
+			"are created, and the volume group is removed when the last volume is deleted", w.Node,
+			state.Joined(volumes))
 	}
 	return p
 }
 
 // vanished returns true if a volume group is missing that the agent did not remove. The agent records what it
 // removes.
-func vanished(s NodeState) bool {
+func vanished(s state.NodeState) bool {
 	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return !slices.Contains(s.Released, pv.UUID)
 	})
 }
 
 // planRecovery performs the approved recovery of a volume group that is to be removed.
-func planRecovery(w Desired, s NodeState, vg *lvm.VG) Plan {
-	requests := planDevices(w, s, vg)
-	return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(brokenGroup(w, s, vg), requests.problems...),
-		Action: nextOf(s, requests.actions), notes: requests.notes, Waiting: true}
-}
-
-// withdrawn withdraws the class before any other change, so that no volume is created in a group that is being
-// removed.
-func withdrawn(s NodeState, p Plan) Plan {
-	if s.Class == nil {
-		return p
-	}
-	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
+func planRecovery(w state.Desired, s state.NodeState, vg *lvm.VG) state.Plan {
+	requests := members.Plan(w, s, vg)
+	return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: append(health.BrokenGroup(w, s, vg),
+		requests.Problems...), Action: state.NextOf(s, requests.Actions), Notes: requests.Notes, Waiting: true}
 }
 
 // planUnaccounted keeps a volume group that is to be removed and lacks volumes of the cluster, for the reason why. It
 // is maintained as before, so that its metadata can be restored. The class accepts no new volumes, and claims of
 // volumes that the group does not have can be deleted.
-func planUnaccounted(w Desired, s NodeState, vg *lvm.VG, why string) Plan {
-	p := planUpkeep(w, s, vg, choice{})
+func planUnaccounted(w state.Desired, s state.NodeState, vg *lvm.VG, why string) state.Plan {
+	p := planUpkeep(w, s, vg, selection.Choice{})
 	p.State = v1alpha1.VGStatusDegraded
-	if !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Message == why }) {
-		p.Problems = append(p.Problems, Problem{Event: EventInconsistentVolumes,
+	if !slices.ContainsFunc(p.Problems, func(q state.Problem) bool { return q.Message == why }) {
+		p.Problems = append(p.Problems, state.Problem{Event: state.EventInconsistentVolumes,
 			Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Message: why})
 	}
 	return p
@@ -119,32 +120,32 @@ func planUnaccounted(w Desired, s NodeState, vg *lvm.VG, why string) Plan {
 
 // planWait waits until the volumes are deleted. Until then they are maintained and their health is reported as before;
 // only new ones are refused.
-func planWait(w Desired, s NodeState, vg *lvm.VG, volumes []string) Plan {
-	p := planUpkeep(w, s, vg, choice{})
+func planWait(w state.Desired, s state.NodeState, vg *lvm.VG, volumes []string) state.Plan {
+	p := planUpkeep(w, s, vg, selection.Choice{})
 	if p.State == v1alpha1.VGStatusReady {
 		p.State = v1alpha1.VGStatusProgressing
 	}
-	p.Problems = append(p.Problems, Problem{Event: EventManualCleanup, Message: fmt.Sprintf(
+	p.Problems = append(p.Problems, state.Problem{Event: state.EventManualCleanup, Message: fmt.Sprintf(
 		"volume group %s on node %s is not removed while it has logical volumes: %s; delete their "+
-			"PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots", w.Name, w.Node, joined(volumes))})
+			"PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots", w.Name, w.Node, state.Joined(volumes))})
 	return p
 }
 
 // IsRemoval returns true if the volume group is to be removed and LVM lists no volume of it, so that its devices and
 // their health no longer matter.
-func IsRemoval(w Desired, s NodeState) bool {
-	vg := GroupOf(w, s)
+func IsRemoval(w state.Desired, s state.NodeState) bool {
+	vg := ownership.GroupOf(w, s)
 	return (w.Deleting || w.Leaving) && !w.UsesExisting() &&
 		(vg == nil || vg.MissingPVs == 0 && len(userVolumes(w, vg)) == 0)
 }
 
 // userVolumes returns all logical volumes except the pool and its previous metadata.
-func userVolumes(w Desired, vg *lvm.VG) []string {
+func userVolumes(w state.Desired, vg *lvm.VG) []string {
 	var names []string
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
 		if w.Spec.ThinPoolConfig != nil && lv.Name == w.Spec.ThinPoolConfig.Name && lv.Attr.IsThinPool() ||
-			isKeptMetadata(w, lv) {
+			poolrepair.IsKeptMetadata(w, lv) {
 			continue
 		}
 		names = append(names, lv.Name)
@@ -154,9 +155,9 @@ func userVolumes(w Desired, vg *lvm.VG) []string {
 }
 
 // planLabels is the plan for a node without the volume group: it removes the labels that the group left.
-func planLabels(s NodeState) Plan {
-	if left := labelsLeft(s); left.Kind != Nothing {
-		return withdrawn(s, Plan{State: v1alpha1.VGStatusProgressing, Action: left})
+func planLabels(s state.NodeState) state.Plan {
+	if left := labelsLeft(s); left.Kind != state.Nothing {
+		return state.Withdrawn(s, state.Plan{State: v1alpha1.VGStatusProgressing, Action: left})
 	}
-	return withdrawn(s, Plan{Finished: true})
+	return state.Withdrawn(s, state.Plan{Finished: true})
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/poolrepair"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -43,16 +46,16 @@ func running(change func(*lvm.LV)) lvm.VG {
 }
 
 // published returns the class as it is published for the volume group.
-func published(vg lvm.VG, w Desired) *deviceclass.Class {
-	class := classOf(w, nil, vg.UUID)
+func published(vg lvm.VG, w state.Desired) *deviceclass.Class {
+	class := publication.ClassOf(w, nil, vg.UUID)
 	return &class
 }
 
-func inspected(m thinmeta.Metadata) *PoolInspection {
+func inspected(m thinmeta.Metadata) *state.PoolInspection {
 	if m.TransactionID == 0 {
 		m.TransactionID = 7
 	}
-	return &PoolInspection{Metadata: &m, IDs: map[string]uint64{"uuid-v1": 1, "uuid-v2": 2}}
+	return &state.PoolInspection{Metadata: &m, IDs: map[string]uint64{"uuid-v1": 1, "uuid-v2": 2}}
 }
 
 var (
@@ -82,13 +85,13 @@ func TestWarningsOfARepair(t *testing.T) {
 		"valid":            {thinmeta.Metadata{Devices: without, Intact: true}, ""},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Repairing = true
-		s := NodeState{Report: report(stopped()), Inspection: inspected(tt.seen)}
-		p, problem, _ := NewRepairPlan(w, s, nil, metav1.Time{})
+		w.Open = v1alpha1.RecoveryRepairThinPool
+		s := state.NodeState{Report: report(stopped()), Inspection: inspected(tt.seen)}
+		p, problem, _ := poolrepair.NewPlan(w, s, nil, metav1.Time{})
 		if p == nil {
 			t.Fatalf("%s: %s", name, problem)
 		}
-		got := repairConsequence(w, s, p)
+		got := poolrepair.Consequence(w, s, p)
 		for _, text := range []string{earlier, newer, fails} {
 			if strings.Contains(got, text) != (tt.says == text) {
 				t.Errorf("%s: got %q, want %q", name, got, tt.says)
@@ -100,10 +103,10 @@ func TestWarningsOfARepair(t *testing.T) {
 func TestRepairPlan(t *testing.T) {
 	flag := func(lv *lvm.LV) { lv.CheckNeeded = true }
 	full := 100.0
-	failing := map[device.Number]error{NumberOf(group("b").PVs[0]): errors.New("input/output error")}
+	failing := map[device.Number]error{state.NumberOf(group("b").PVs[0]): errors.New("input/output error")}
 	for name, tt := range map[string]struct {
 		vg        lvm.VG
-		seen      *PoolInspection
+		seen      *state.PoolInspection
 		failing   map[device.Number]error
 		deleting  bool
 		repair    v1alpha1.ThinPoolRepair
@@ -116,9 +119,9 @@ func TestRepairPlan(t *testing.T) {
 		"a healthy pool": {vg: running(func(*lvm.LV) {}), problem: "the kernel reports no problem"},
 		"a flagged pool": {vg: running(flag), problem: "it is being deactivated", preparing: true},
 		"not read yet":   {vg: stopped(), problem: "is being checked", preparing: true},
-		"being read": {vg: stopped(), seen: &PoolInspection{Running: true}, problem: "is being checked",
+		"being read": {vg: stopped(), seen: &state.PoolInspection{Running: true}, problem: "is being checked",
 			preparing: true},
-		"the read failed": {vg: stopped(), seen: &PoolInspection{Err: errors.New("no answer")}, problem: "no answer",
+		"the read failed": {vg: stopped(), seen: &state.PoolInspection{Err: errors.New("no answer")}, problem: "no answer",
 			preparing: true},
 		"valid": {vg: stopped(), seen: inspected(thinmeta.Metadata{Intact: true, Devices: whole}),
 			repair: v1alpha1.RepairClearCheck, kept: 2},
@@ -143,9 +146,9 @@ func TestRepairPlan(t *testing.T) {
 		"no pool": {vg: group("b"), problem: "has no thin pool"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Repairing, w.Deleting = true, tt.deleting
-		s := NodeState{Report: report(tt.vg), Inspection: tt.seen, Failing: tt.failing}
-		p, problem, preparing := NewRepairPlan(w, s, []v1alpha1.RecoveryVolume{{Name: "v2", Claim: "ns/two"}},
+		w.Open, w.Deleting = v1alpha1.RecoveryRepairThinPool, tt.deleting
+		s := state.NodeState{Report: report(tt.vg), Inspection: tt.seen, Failing: tt.failing}
+		p, problem, preparing := poolrepair.NewPlan(w, s, []v1alpha1.RecoveryVolume{{Name: "v2", Claim: "ns/two"}},
 			metav1.Time{})
 		if !strings.Contains(problem, tt.problem) || (problem == "") != (tt.problem == "") || preparing != tt.preparing {
 			t.Errorf("%s: got the problem %q (preparing: %t), want %q", name, problem, preparing, tt.problem)
@@ -181,54 +184,54 @@ func TestStepsOfARepair(t *testing.T) {
 	full := 100.0
 	for name, tt := range map[string]struct {
 		vg       lvm.VG
-		seen     *PoolInspection
-		approved *PoolInspection // the inspection of the approved plan
-		kind     Kind
+		seen     *state.PoolInspection
+		approved *state.PoolInspection // the inspection of the approved plan
+		kind     state.Kind
 		names    string
 	}{
-		"volumes first": {vg: running(flag), kind: DeactivatePool, names: "v1 v2"},
+		"volumes first": {vg: running(flag), kind: state.DeactivatePool, names: "v1 v2"},
 		"not while in use": {vg: edit(running(flag),
 			func(vg *lvm.VG) { vg.LV("v1").Attr = "Vwi-ao----" })},
 		"then the pool": {vg: edit(running(flag), func(vg *lvm.VG) {
 			vg.LV("v1").Attr,
 				vg.LV("v2").Attr = "Vwi-------", "Vwi-------"
-		}), kind: DeactivatePool, names: "pool"},
-		"then read":                {vg: stopped(), kind: InspectPool},
-		"once":                     {vg: stopped(), seen: &PoolInspection{Running: true}},
-		"not again at once":        {vg: stopped(), seen: &PoolInspection{Err: errors.New("no answer")}},
+		}), kind: state.DeactivatePool, names: "pool"},
+		"then read":                {vg: stopped(), kind: state.InspectPool},
+		"once":                     {vg: stopped(), seen: &state.PoolInspection{Running: true}},
+		"not again at once":        {vg: stopped(), seen: &state.PoolInspection{Err: errors.New("no answer")}},
 		"wait for approval":        {vg: stopped(), seen: damaged},
 		"wait for it if valid too": {vg: stopped(), seen: valid},
-		"repair":                   {vg: stopped(), seen: damaged, approved: damaged, kind: RepairPool},
+		"repair":                   {vg: stopped(), seen: damaged, approved: damaged, kind: state.RepairPool},
 		"not if more is lost":      {vg: stopped(), seen: worse, approved: damaged},
-		"then activate":            {vg: stopped(), seen: rebuilt, approved: damaged, kind: ActivatePool},
-		"activate valid metadata":  {vg: stopped(), seen: valid, approved: valid, kind: ActivatePool},
+		"then activate":            {vg: stopped(), seen: rebuilt, approved: damaged, kind: state.ActivatePool},
+		"activate valid metadata":  {vg: stopped(), seen: valid, approved: valid, kind: state.ActivatePool},
 		"not if it is damaged now": {vg: stopped(), seen: damaged, approved: valid},
 		"then remove what is lost": {vg: edit(running(func(*lvm.LV) {}),
-			func(vg *lvm.VG) { vg.LV("v2").Attr = "Vwi-------" }), approved: damaged, kind: RemoveLost, names: "uuid-v2"},
+			func(vg *lvm.VG) { vg.LV("v2").Attr = "Vwi-------" }), approved: damaged, kind: state.RemoveLost, names: "uuid-v2"},
 		"extend full metadata": {vg: running(func(lv *lvm.LV) { lv.MetadataPercent = &full }),
-			approved: valid, kind: ExtendMeta},
+			approved: valid, kind: state.ExtendMeta},
 		"the metadata volume is left active": {vg: edit(stopped(),
-			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), kind: CloseMetadata},
+			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), kind: state.CloseMetadata},
 		"while it is read": {vg: edit(stopped(),
-			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &PoolInspection{Running: true}},
+			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &state.PoolInspection{Running: true}},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Repairing = true
+		w.Open = v1alpha1.RecoveryRepairThinPool
 		if tt.approved != nil {
-			p, problem, _ := NewRepairPlan(w, NodeState{Report: report(stopped()), Inspection: tt.approved}, nil,
-				metav1.Time{})
+			p, problem, _ := poolrepair.NewPlan(w, state.NodeState{Report: report(stopped()), Inspection: tt.approved},
+				nil, metav1.Time{})
 			if problem != "" {
 				t.Fatalf("%s: %s", name, problem)
 			}
-			w.Recovery = NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
+			w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
 		}
-		s := NodeState{Report: report(tt.vg), Inspection: tt.seen, Class: published(tt.vg, w)}
+		s := state.NodeState{Report: report(tt.vg), Inspection: tt.seen, Class: published(tt.vg, w)}
 		a := New(w, s).Action
 		if a.Kind != tt.kind || strings.Join(a.Volumes, " ") != tt.names {
 			t.Errorf("%s: got %s %v, want %s %s", name, a.Kind, a.Volumes, tt.kind, tt.names)
 		}
-		if a.Kind == ExtendMeta && a.Size <= 0 {
-			t.Errorf("%s: got the size %d", name, a.Size)
+		if a.Kind == state.ExtendMeta && sizeOf(a) <= 0 {
+			t.Errorf("%s: got the size %d", name, sizeOf(a))
 		}
 	}
 }
@@ -236,15 +239,15 @@ func TestStepsOfARepair(t *testing.T) {
 // TestAPoolThatLVMDoesNotActivate has a condition, and is not tried again before the delay ends.
 func TestAPoolThatLVMDoesNotActivate(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	s := NodeState{Report: report(stopped()), PoolFault: lvm.ErrPoolCheck, Class: published(stopped(), w),
-		Attempts: map[string]Attempt{"pool": {Ineffective: 1, Waiting: true}}}
+	s := state.NodeState{Report: report(stopped()), PoolFault: lvm.ErrPoolCheck, Class: published(stopped(), w),
+		Attempts: map[string]state.Attempt{"pool": {Ineffective: 1, Waiting: true}}}
 	p := New(w, s)
-	if p.Action.Kind != Nothing || len(p.Problems) != 1 || p.Problems[0].Reason != v1alpha1.ReasonThinPoolFailed ||
-		!strings.Contains(p.Problems[0].Message, "RepairThinPool") {
+	if p.Action.Kind != state.Nothing || len(p.Problems) != 1 ||
+		p.Problems[0].Reason != v1alpha1.ReasonThinPoolFailed || !strings.Contains(p.Problems[0].Message, "RepairThinPool") {
 		t.Errorf("got %+v", p)
 	}
 	s.Attempts = nil
-	if p := New(w, s); p.Action.Kind != Activate {
+	if p := New(w, s); p.Action.Kind != state.Activate {
 		t.Errorf("got %s", p.Action.Kind)
 	}
 }
@@ -256,13 +259,13 @@ func TestPreviousMetadataIsRemovedWithTheGroup(t *testing.T) {
 		vg.LVs = append(vg.LVs, thick("pool_meta0", "-wi-a-----",
 			"pv-b"))
 	})
-	if a := New(w, NodeState{Report: report(vg)}).Action; a.Kind != RemovePool || strings.Join(a.Volumes,
+	if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind != state.RemovePool || strings.Join(a.Volumes,
 		" ") != "pool_meta0" {
 		t.Errorf("got %+v", a)
 	}
 	for _, other := range []string{"pool_meta", "pool_metadata", "pool_meta1x", "other_meta0"} {
 		vg := edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs = append(vg.LVs, thick(other, "-wi-a-----", "pv-b")) })
-		if a := New(w, NodeState{Report: report(vg)}).Action; a.Kind == RemovePool {
+		if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind == state.RemovePool {
 			t.Errorf("%s: got %+v", other, a)
 		}
 	}

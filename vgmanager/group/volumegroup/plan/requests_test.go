@@ -8,13 +8,15 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // closed returns a group whose device c was cordoned by this product.
 func closed(vg lvm.VG) lvm.VG {
 	vg.PVs[1].Allocatable = false
-	vg.PVs[1].Tags = []string{CordonTag}
+	vg.PVs[1].Tags = []string{members.CordonTag}
 	return vg
 }
 
@@ -61,68 +63,68 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 	}}
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 		// state of pv-c in the status
 		state v1alpha1.PhysicalVolumeState
 	}{
 		"a request by path": {spec: request("/dev/disk/by-id/c", cordon),
-			seen: NodeState{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request by kernel name": {spec: request("/dev/sdc", cordon), seen: NodeState{Report: report(group("b", "c"))},
+			seen: state.NodeState{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+		"a request by kernel name": {spec: request("/dev/sdc", cordon), seen: state.NodeState{Report: report(group("b", "c"))},
 			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request by UUID": {spec: request("pv-c", cordon), seen: NodeState{Report: report(group("b", "c"))},
+		"a request by UUID": {spec: request("pv-c", cordon), seen: state.NodeState{Report: report(group("b", "c"))},
 			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
 		"a request by identity": {spec: request("serial:serial-c", cordon),
-			seen: NodeState{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+			seen: state.NodeState{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
 		"a request for another node": {spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: request("x",
-			cordon).DeviceRequests[:1]}, seen: NodeState{Report: report(group("b", "c"))}, want: "Ready", state: "Ready"},
+			cordon).DeviceRequests[:1]}, seen: state.NodeState{Report: report(group("b", "c"))}, want: "Ready", state: "Ready"},
 		"cordoned": {spec: request("pv-c", cordon),
-			seen: NodeState{Report: report(closed(group("b", "c")))}, want: "Ready", state: "Cordoned"},
-		"the request is withdrawn": {seen: NodeState{Report: report(closed(group("b", "c")))},
+			seen: state.NodeState{Report: report(closed(group("b", "c")))}, want: "Ready", state: "Cordoned"},
+		"the request is withdrawn": {seen: state.NodeState{Report: report(closed(group("b", "c")))},
 			want: "Progressing UncordonDevice /dev/sdc", state: "Ready"},
-		"closed by hand, it stays so": {seen: NodeState{Report: report(edit(group("b", "c"),
+		"closed by hand, it stays so": {seen: state.NodeState{Report: report(edit(group("b", "c"),
 			func(vg *lvm.VG) { vg.PVs[1].Allocatable = false }))}, want: "Ready", state: "Cordoned"},
 
 		"a drain begins with a cordon": {spec: request("pv-c", drain),
-			seen: NodeState{Report: report(edit(group("b", "c"), used(gib)))}, want: "Progressing CordonDevice /dev/sdc",
+			seen: state.NodeState{Report: report(edit(group("b", "c"), used(gib)))}, want: "Progressing CordonDevice /dev/sdc",
 			state: "Cordoned"},
 		"then the data is moved": {spec: request("pv-c", drain),
-			seen: NodeState{Report: report(edit(closed(group("b", "c")), used(gib)))},
+			seen: state.NodeState{Report: report(edit(closed(group("b", "c")), used(gib)))},
 			want: "Progressing MoveExtents /dev/sdc", state: "Draining"},
 		"that is watched": {
-			spec: request("pv-c", drain), seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+			spec: request("pv-c", drain), seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
 				movingFrom("pv-c", 42)))},
 			want: "Ready", state: "Draining",
 		},
 		"and resumed after a crash": {
 			spec: request("pv-c", drain), want: "Progressing ResumeMove /dev/sdc", state: "Draining",
-			seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42))),
+			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42))),
 				Unattended: map[string]bool{"pvmove0": true}},
 		},
 		"or canceled": {
-			seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
+			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
 			want: "Progressing AbortMove /dev/sdc", state: "Ready",
 		},
 		"a canceled drain that stays cordoned": {
-			spec: request("pv-c", cordon), seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+			spec: request("pv-c", cordon), seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
 				movingFrom("pv-c", 42)))},
 			want: "Progressing AbortMove /dev/sdc", state: "Cordoned",
 		},
 		"a move that somebody else began is left alone": {
-			seen: NodeState{Report: report(edit(edit(group("b", "c"), used(gib)), movingFrom("pv-c", 42)))},
+			seen: state.NodeState{Report: report(edit(edit(group("b", "c"), used(gib)), movingFrom("pv-c", 42)))},
 			want: "Ready", state: "Ready",
 		},
 		"one move at a time": {
-			spec: request("pv-c", drain), seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+			spec: request("pv-c", drain), seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
 				movingFrom("pv-b", 42)))},
 			want: "Ready", state: "Cordoned",
 		},
-		"drained": {spec: request("pv-c", drain), seen: NodeState{Report: report(closed(group("b", "c")))}, want: "Ready",
+		"drained": {spec: request("pv-c", drain), seen: state.NodeState{Report: report(closed(group("b", "c")))}, want: "Ready",
 			state: "Drained"},
 		"there is not enough room": {
 			spec: request("pv-c", remove), want: "Degraded", state: "Blocked",
-			seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(9*gib)), func(vg *lvm.VG) {
+			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(9*gib)), func(vg *lvm.VG) {
 				vg.PVs[0].Free = gib
 				vg.PVs[0].Used = 9 * gib
 			}))},
@@ -132,50 +134,50 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		"room on a cordoned device is none": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: append(request("pv-c", drain).DeviceRequests,
 				v1alpha1.DeviceRequest{Node: "n1", Device: "pv-b", Action: cordon})},
-			seen: NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) {
+			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{CordonTag}
+				vg.PVs[0].Tags = []string{members.CordonTag}
 			}))},
 			want: "Degraded", state: "Blocked", says: []string{"have only 0 free"},
 		},
 
 		"an empty device is taken out": {spec: request("pv-c", remove),
-			seen: NodeState{Report: report(closed(group("b", "c")))}, want: "Progressing ReduceVolumeGroup /dev/sdc",
+			seen: state.NodeState{Report: report(closed(group("b", "c")))}, want: "Progressing ReduceVolumeGroup /dev/sdc",
 			state: "Drained"},
 		"then its label is removed": {
 			spec: request("/dev/sdc", remove), want: "Progressing RemovePhysicalVolumes /dev/sdc",
-			seen: NodeState{Report: &lvm.Report{VGs: []lvm.VG{group("b")},
+			seen: state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{group("b")},
 				Unassigned: []lvm.PV{{Name: "/dev/sdc", UUID: "pv-c", Major: 8, Minor: 2}}},
 				Released: []string{"pv-c"}},
 		},
 		"and it is not taken again": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: "Dynamic",
 				DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
-			seen: NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Ready",
+			seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Ready",
 		},
 		"nor if the request names the UUID that it had": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: NodeState{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []Removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
+			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c"),
+				Removed: []state.Removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
 		},
 		"another disk in its place is taken": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: NodeState{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []Removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
+			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c"),
+				Removed: []state.Removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"not even if it is named": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
-			seen: NodeState{Report: report(group("b")), Paths: paths("b", "c")}, want: "Ready",
+			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c")}, want: "Ready",
 		},
 		"the only device stays": {
 			spec: request("pv-b", remove), want: "Degraded",
-			seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
+			seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{CordonTag}
+				vg.PVs[0].Tags = []string{members.CordonTag}
 			}))},
 			says: []string{"the only device of the volume group"},
 		},
@@ -183,34 +185,34 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		// By removing the path from the selector.
 		"a path is taken out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
-			seen: NodeState{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
+			seen: state.NodeState{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
 			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned",
 		},
 		"a path that leads nowhere takes nothing out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c")}, want: "Degraded", state: "Ready",
-			seen: NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", false)),
+			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", false)),
 				Before: before}, says: []string{"by-id/c does not exist"},
 		},
 		"nor an optional one": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: named("b").Paths,
 				OptionalPaths: named("c").Paths}},
-			seen: NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", true)),
+			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", true)),
 				Before: before}, want: "Ready", state: "Ready",
 		},
 		"nothing is taken out while another path leads nowhere": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "x")}, want: "Degraded", state: "Ready",
-			seen: NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("x", false)),
+			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("x", false)),
 				Before: before}, says: []string{"by-id/x does not exist"},
 		},
 		"a device that another path names stays": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "other")}, want: "Ready", state: "Ready",
-			seen: NodeState{Report: report(group("b", "c")),
-				Paths:  append(paths("b"), Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number}),
+			seen: state.NodeState{Report: report(group("b", "c")),
+				Paths:  append(paths("b"), state.Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number}),
 				Before: before},
 		},
 		"a device that nobody ever named stays": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
-			seen: NodeState{Report: report(group("b", "c")), Paths: paths("b")}, want: "Ready", state: "Ready",
+			seen: state.NodeState{Report: report(group("b", "c")), Paths: paths("b")}, want: "Ready", state: "Ready",
 		},
 	}
 	for name, tt := range tests {
@@ -227,7 +229,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			continue
 		}
 		vg := tt.seen.Report.VG("vg1")
-		if got := physicalVolume(Outcome{Node: tt.seen, Plan: p}, vg.PVs[1]); got.State != tt.state {
+		if got := physicalVolume(state.Outcome{Node: tt.seen, Plan: p}, vg.PVs[1]); got.State != tt.state {
 			t.Errorf("%s: got the state %+v, want %s", name, got, tt.state)
 		}
 	}
@@ -249,8 +251,8 @@ func mirrored(health string, sync float64) func(*lvm.VG) {
 }
 
 func TestPlanOfRedundancy(t *testing.T) {
-	published := func() NodeState { return NodeState{Class: raidPublished("--type", "raid1", "-m", "1")} }
-	seen := func(vg lvm.VG, letters ...string) NodeState {
+	published := func() state.NodeState { return state.NodeState{Class: raidPublished("--type", "raid1", "-m", "1")} }
+	seen := func(vg lvm.VG, letters ...string) state.NodeState {
 		s := published()
 		s.Report = report(vg)
 		for _, l := range letters {
@@ -258,18 +260,18 @@ func TestPlanOfRedundancy(t *testing.T) {
 		}
 		return s
 	}
-	refreshed := func(count int, waiting bool, unused ...string) NodeState {
+	refreshed := func(count int, waiting bool, unused ...string) state.NodeState {
 		s := seen(edit(group("b", "c"), mirrored(lvm.HealthRefreshNeeded, 100)), "b", "c")
 		for i := range s.Report.VGs[0].Hidden {
 			if image := &s.Report.VGs[0].Hidden[i]; slices.Contains(unused, image.PVs[0]) {
 				image.Health = lvm.HealthRefreshNeeded
 			}
 		}
-		s.Attempts = map[string]Attempt{"a": {Ineffective: count, Waiting: waiting}}
+		s.Attempts = map[string]state.Attempt{"a": {Ineffective: count, Waiting: waiting}}
 		return s
 	}
-	failing := func(s NodeState) NodeState {
-		s.Failing = map[device.Number]error{NumberOf(s.Report.VGs[0].PVs[0]): errors.New("I/O error")}
+	failing := func(s state.NodeState) state.NodeState {
+		s.Failing = map[device.Number]error{state.NumberOf(s.Report.VGs[0].PVs[0]): errors.New("I/O error")}
 		return s
 	}
 	lostRequest := raidSpec("raid1")
@@ -280,19 +282,19 @@ func TestPlanOfRedundancy(t *testing.T) {
 	replaced.DeviceRequests = lostRequest.DeviceRequests
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 	}{
 		"too few devices": {
-			spec: raidSpec("raid5"), seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
+			spec: raidSpec("raid5"), seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Failed", says: []string{"requires at least 3 devices for raid5, and 2 can be used"},
 		},
 		"enough devices": {spec: raidSpec("raid1"),
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
 		"the class has a level": {spec: raidSpec("raid1"),
-			seen: NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}},
+			seen: state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Progressing PublishClass"},
 		"all is well": {spec: raidSpec("raid1"),
 			seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // TestDevicesThatChangedTheirSize has a virtual disk that is larger or smaller than its physical volume of 10 GiB.
@@ -21,7 +22,7 @@ func TestDevicesThatChangedTheirSize(t *testing.T) {
 		"smaller":                          {8 << 30, "Degraded PublishClass", "", []string{"/dev/sdc", "has 8Gi, and its physical volume 10Gi", "as large as it was"}},
 		"smaller, with another device due": {8 << 30, "Degraded PublishClass", "", []string{"as large as it was"}},
 	} {
-		s := NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
+		s := state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
 		s.Devices[1].Size = tt.size
 		if strings.Contains(name, "due") {
 			s.Devices, s.Paths = append(s.Devices, disk("d")), paths("d")
@@ -29,7 +30,7 @@ func TestDevicesThatChangedTheirSize(t *testing.T) {
 		s.Identities = device.Identities(s.Devices)
 		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}), s)
 		checkPlan(t, name, p, tt.want, tt.says)
-		if got := p.notes["pv-c"].message; got != "" && tt.note == "" || !strings.Contains(got, tt.note) {
+		if got := p.Notes["pv-c"].Message; got != "" && tt.note == "" || !strings.Contains(got, tt.note) {
 			t.Errorf("%s: the note is %q, want %q", name, got, tt.note)
 		}
 		if len(tt.says) > 0 && p.Problems[0].Reason != v1alpha1.ReasonDeviceShrunk {
@@ -43,25 +44,25 @@ func TestDevicesThatChangedTheirSize(t *testing.T) {
 func TestDevicesAreResizedIfTheClassSaysSo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy v1alpha1.DeviceResizePolicy
-		change func(*NodeState)
-		want   Kind
+		change func(*state.NodeState)
+		want   state.Kind
 	}{
-		"manual":       {v1alpha1.DeviceResizeManual, func(*NodeState) {}, PublishClass},
-		"automatic":    {v1alpha1.DeviceResizeAutomatic, func(*NodeState) {}, ResizePV},
-		"called twice": {v1alpha1.DeviceResizeAutomatic, func(s *NodeState) { s.Devices[1].Size = 10 << 30 }, PublishClass},
-		"smaller":      {v1alpha1.DeviceResizeAutomatic, func(s *NodeState) { s.Devices[1].Size = 8 << 30 }, PublishClass},
-		"in doubt":     {v1alpha1.DeviceResizeAutomatic, func(s *NodeState) { s.Seen.Err = errArchive }, PublishClass},
-		"not listed":   {v1alpha1.DeviceResizeAutomatic, func(s *NodeState) { s.Devices = s.Devices[:1] }, PublishClass},
-		"one is missing": {v1alpha1.DeviceResizeAutomatic, func(s *NodeState) {
+		"manual":       {v1alpha1.DeviceResizeManual, func(*state.NodeState) {}, state.PublishClass},
+		"automatic":    {v1alpha1.DeviceResizeAutomatic, func(*state.NodeState) {}, state.ResizePV},
+		"called twice": {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices[1].Size = 10 << 30 }, state.PublishClass},
+		"smaller":      {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices[1].Size = 8 << 30 }, state.PublishClass},
+		"in doubt":     {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Seen.Err = errArchive }, state.PublishClass},
+		"not listed":   {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices = s.Devices[:1] }, state.PublishClass},
+		"one is missing": {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) {
 			s.Report.VGs[0].PVs[0].Missing, s.Report.VGs[0].MissingPVs = true, 1
-		}, PublishClass},
+		}, state.PublishClass},
 	} {
-		s := NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
+		s := state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
 		s.Devices[1].Size = 20 << 30
 		tt.change(&s)
 		s.Identities = device.Identities(s.Devices)
 		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector, DeviceResizePolicy: tt.policy}), s)
-		if p.Action.Kind != tt.want || tt.want == ResizePV && p.Action.PVs[0].Name != "/dev/sdc" {
+		if p.Action.Kind != tt.want || tt.want == state.ResizePV && p.Action.PVs[0].Name != "/dev/sdc" {
 			t.Errorf("%s: got %+v", name, p.Action)
 		}
 	}

@@ -10,6 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/rollback"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
@@ -118,13 +122,13 @@ func TestWhatEarlierMetadataChanges(t *testing.T) {
 			then: []textmeta.LV{thinVolume(1, 6)}, damaged: []string{"t 2 is larger now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Rollback{Present: metadataWith(test.now...), Earlier: metadataWith(test.then...)}
-			c, err := compareExtents(r.Present, r.Earlier)
+			r := state.Rollback{Present: metadataWith(test.now...), Earlier: metadataWith(test.then...)}
+			c, err := rollback.CompareExtents(r.Present, r.Earlier)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := &v1alpha1.RecoveryPlan{}
-			addRollbackLoss(p, groupWith(r.Present), r, c)
+			rollback.AddLoss(p, groupWith(r.Present), r, c)
 			var lost []string
 			for _, v := range p.LostVolumes {
 				lost = append(lost, v.Name)
@@ -132,7 +136,7 @@ func TestWhatEarlierMetadataChanges(t *testing.T) {
 			if diff := cmp.Diff(test.lost, lost); diff != "" {
 				t.Errorf("lost: %s", diff)
 			}
-			if diff := cmp.Diff(test.back, returning(r)); diff != "" {
+			if diff := cmp.Diff(test.back, rollback.Returning(r)); diff != "" {
 				t.Errorf("returning: %s", diff)
 			}
 			if len(p.DamagedVolumes) != len(test.damaged) {
@@ -155,7 +159,7 @@ func TestUnknownSegmentsAreNotCompared(t *testing.T) {
 	known := metadataWith(shown("a", linear(0, 8, "p0", 0)))
 	moving := metadataWith(shown("pvmove0", textmeta.Segment{Type: "mirror"}))
 	for _, pair := range [][2]*textmeta.Metadata{{known, moving}, {moving, known}} {
-		if _, err := compareExtents(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), `"mirror"`) {
+		if _, err := rollback.CompareExtents(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), `"mirror"`) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -216,7 +220,7 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 				test.present(&now)
 			}
 			w, s := rolledBackNode(&now)
-			if got := FitsRollback(w, s)(test.earlier); (test.why == "") != (got == "") || !strings.Contains(got, test.why) {
+			if got := rollback.FitsRollback(w, s)(test.earlier); (test.why == "") != (got == "") || !strings.Contains(got, test.why) {
 				t.Errorf("got %q, want %q", got, test.why)
 			}
 		})
@@ -224,11 +228,11 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 }
 
 // rolledBackNode returns a class and its node, whose thin pool has the transaction ID 3 and the devices 1 and 2.
-func rolledBackNode(present *textmeta.Metadata) (Desired, NodeState) {
-	w := Desired{Name: "vg1", Node: "node1", Cluster: "c1", RestoringGroup: true,
+func rolledBackNode(present *textmeta.Metadata) (state.Desired, state.NodeState) {
+	w := state.Desired{Name: "vg1", Node: "node1", Cluster: "c1", Open: v1alpha1.RecoveryRestoreMetadata,
 		Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}}}
 	vg := groupWith(present)
-	vg.Tags = OwnerTags(w)
+	vg.Tags = ownership.OwnerTags(w)
 	transaction := present.Volumes[0].Segments[0].TransactionID
 	pool := vg.LV("pool")
 	pool.Attr, pool.TransactionID, pool.ChunkSize = "twi-------", &transaction, 64<<10
@@ -237,8 +241,8 @@ func rolledBackNode(present *textmeta.Metadata) (Desired, NodeState) {
 			vg.LVs[i].PoolName, vg.LVs[i].Attr = "pool", "Vwi-------"
 		}
 	}
-	s := NodeState{Report: &lvm.Report{VGs: []lvm.VG{*vg}}, Rollback: Rollback{Present: present},
-		Inspection: &PoolInspection{Metadata: &thinmeta.Metadata{Intact: true, TransactionID: 3, Chunks: 16 * 64,
+	s := state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{*vg}}, Rollback: state.Rollback{Present: present},
+		Inspection: &state.PoolInspection{Metadata: &thinmeta.Metadata{Intact: true, TransactionID: 3, Chunks: 16 * 64,
 			Devices: map[uint64]thinmeta.Device{1: {}, 2: {}}}}}
 	return w, s
 }
@@ -248,40 +252,40 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
 	s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
 	created := metav1.Unix(1, 0)
-	p, problem, _ := NewRollbackPlan(w, s, nil, created)
+	p, problem, _ := rollback.NewPlan(w, s, nil, created)
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	if a := New(w, s).Action; a.Kind != Nothing {
+	if a := New(w, s).Action; a.Kind != state.Nothing {
 		t.Errorf("without an approval: got %+v", a)
 	}
-	w.Recovery = NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
-	if a := New(w, s).Action; a.Kind != RestoreEarlier {
+	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
+	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("got %+v", a)
 	}
 	// The same metadata in another file is the same plan.
 	moved := *s.Rollback.Earlier
 	moved.File = "/etc/lvm/archive/vg1_00002-1.vg"
 	s.Rollback.Earlier = &moved
-	if a := New(w, s).Action; a.Kind != RestoreEarlier {
+	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("after the backup became an archive: got %+v", a)
 	}
-	for name, change := range map[string]func(*NodeState){
-		"other metadata": func(s *NodeState) { s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1)) },
-		"none":           func(s *NodeState) { s.Rollback.Earlier = nil },
-		"not read":       func(s *NodeState) { s.Rollback = Rollback{Err: fmt.Errorf("i/o")} },
-		"in use":         func(s *NodeState) { s.Report.VGs[0].LVs[1].Attr = "Vwi-ao----" },
-		"a missing device": func(s *NodeState) {
+	for name, change := range map[string]func(*state.NodeState){
+		"other metadata": func(s *state.NodeState) { s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1)) },
+		"none":           func(s *state.NodeState) { s.Rollback.Earlier = nil },
+		"not read":       func(s *state.NodeState) { s.Rollback = state.Rollback{Err: fmt.Errorf("i/o")} },
+		"in use":         func(s *state.NodeState) { s.Report.VGs[0].LVs[1].Attr = "Vwi-ao----" },
+		"a missing device": func(s *state.NodeState) {
 			s.Report.VGs[0].MissingPVs, s.Report.VGs[0].PVs[1].Missing = 1, true
 		},
-		"the metadata of the pool is read again": func(s *NodeState) { s.Inspection = &PoolInspection{Running: true} },
+		"the metadata of the pool is read again": func(s *state.NodeState) { s.Inspection = &state.PoolInspection{Running: true} },
 	} {
 		changed := s
 		report := lvm.Report{VGs: []lvm.VG{s.Report.VGs[0]}}
 		report.VGs[0].LVs, report.VGs[0].PVs = slices.Clone(report.VGs[0].LVs), slices.Clone(report.VGs[0].PVs)
 		changed.Report = &report
 		change(&changed)
-		if a := New(w, changed).Action; a.Kind == RestoreEarlier {
+		if a := New(w, changed).Action; a.Kind == state.RestoreEarlier {
 			t.Errorf("%s: got %+v", name, a)
 		}
 	}
@@ -289,11 +293,11 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	restored := s
 	transaction := uint64(3)
 	restored.Report.VGs[0].LV("pool").TransactionID = &transaction
-	if a := New(w, restored).Action; a.Kind != ActivatePool {
+	if a := New(w, restored).Action; a.Kind != state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
 	restored.Inspection.Metadata.Intact = false
-	if a := New(w, restored).Action; a.Kind == ActivatePool {
+	if a := New(w, restored).Action; a.Kind == state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -303,26 +307,26 @@ func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault  error
 		active bool
-		want   Kind
+		want   state.Kind
 	}{
-		"outdated":          {lvm.ErrTransaction, false, PublishClass},
-		"another fault":     {lvm.ErrPoolCheck, false, ExtendPool},
-		"a pool that works": {lvm.ErrTransaction, true, ExtendPool},
+		"outdated":          {lvm.ErrTransaction, false, state.PublishClass},
+		"another fault":     {lvm.ErrPoolCheck, false, state.ExtendPool},
+		"a pool that works": {lvm.ErrTransaction, true, state.ExtendPool},
 	} {
 		w, s := rolledBackNode(poolMetadata(1, 0, 16))
-		w.RestoringGroup, w.Spec.ThinPoolConfig.SizePercent = false, 90
+		w.Open, w.Spec.ThinPoolConfig.SizePercent = "", 90
 		s.PoolFault = test.fault
-		s.Attempts = map[string]Attempt{"pool": {Waiting: true}}
+		s.Attempts = map[string]state.Attempt{"pool": {Waiting: true}}
 		vg := &s.Report.VGs[0]
 		vg.Size, vg.Free, vg.PVs[0].Free, vg.PVs[0].Allocatable = 1<<30, 900<<20, 900<<20, true
 		vg.LV("pool").Zeroes = true
 		if test.active {
 			vg.LV("pool").Attr = "twi-a-----"
 		}
-		class := classOf(w, nil, vg.UUID)
+		class := publication.ClassOf(w, nil, vg.UUID)
 		s.Class = &class
 		a := New(w, s).Action
-		if a.Kind != test.want || (a.Kind == PublishClass && (a.Class.Closed == "" || a.Class.NoRemoval == "")) {
+		if a.Kind != test.want || (a.Kind == state.PublishClass && (a.Class.Closed == "" || a.Class.NoRemoval == "")) {
 			t.Errorf("%s: got %+v, want %s", name, a, test.want)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -26,60 +29,60 @@ func TestPlanOfARemoval(t *testing.T) {
 	}
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 	}{
 		"volumes are waited for": {
-			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
+			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
 			want: "Progressing PublishClass", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2",
 				"PersistentVolumeClaims"},
 		},
 		"volumes are waited for in a class that accepts no new ones": {
-			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-1")), Class: closedClass(thin)},
+			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"), "pvc-1")), Class: closedClass(thin)},
 			want: "Progressing", says: []string{"pvc-1"},
 		},
 		"a group whose disks are away, with volumes of the cluster": {
-			seen: NodeState{Report: report(), Class: thickDone, Owners: ownersOf(
-				VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true})},
+			seen: state.NodeState{Report: report(), Class: thickDone, Owners: ownersOf(
+				state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true})},
 			want: "Degraded", says: []string{"is missing"},
 		},
 		"a group whose disks are away, and the API server does not answer": {
-			seen: NodeState{Report: report(), Class: thickDone, Owners: Owners{Err: errors.New("timeout")}},
+			seen: state.NodeState{Report: report(), Class: thickDone, Owners: state.Owners{Err: errors.New("timeout")}},
 			want: "Degraded", says: []string{"is missing"},
 		},
 		"volumes can be deleted only while the class is there": {
-			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-1"))},
+			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"), "pvc-1"))},
 			want: "Progressing PublishClass", says: []string{"pvc-1"},
 		},
 		"a volume of somebody else is waited for": {
-			seen: NodeState{Report: report(edit(group("b"),
+			seen: state.NodeState{Report: report(edit(group("b"),
 				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "backup", Attr: "-wi-a-----"}} })), Class: thickDone},
 			want: "Progressing PublishClass", says: []string{"backup"},
 		},
 		"first the class": {spec: thin,
-			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
-		"then the pool": {spec: thin, seen: NodeState{Report: report(withPool(group("b")))},
+			seen: state.NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
+		"then the pool": {spec: thin, seen: state.NodeState{Report: report(withPool(group("b")))},
 			want: "Progressing RemoveThinPool"},
-		"then the group": {spec: thin, seen: NodeState{Report: report(group("b", "c"))},
+		"then the group": {spec: thin, seen: state.NodeState{Report: report(group("b", "c"))},
 			want: "Progressing RemoveVolumeGroup /dev/sdb /dev/sdc"},
 		"then the labels it left": {spec: thin,
-			seen: NodeState{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}},
+			seen: state.NodeState{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}},
 			want: "Progressing RemovePhysicalVolumes /dev/sdb /dev/sdc"},
-		"labels of others stay": {seen: NodeState{Report: &lvm.Report{Unassigned: loose("d")},
+		"labels of others stay": {seen: state.NodeState{Report: &lvm.Report{Unassigned: loose("d")},
 			Released: []string{"pv-b"}}, want: "finished"},
 		"a label in another group": {
-			seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })),
+			seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })),
 				Released: []string{"pv-b"}}, want: "finished"},
-		"nothing is left": {spec: thin, seen: NodeState{Report: report()}, want: "finished"},
-		"only the class is left": {spec: thin, seen: NodeState{Report: report(), Class: thinDone},
+		"nothing is left": {spec: thin, seen: state.NodeState{Report: report()}, want: "finished"},
+		"only the class is left": {spec: thin, seen: state.NodeState{Report: report(), Class: thinDone},
 			want: "Progressing WithdrawClass"},
-		"a group without the tag is left as it is": {spec: thin, seen: NodeState{Report: report(foreignGroup)},
+		"a group without the tag is left as it is": {spec: thin, seen: state.NodeState{Report: report(foreignGroup)},
 			want: "finished"},
-		"but not its class": {spec: thin, seen: NodeState{Report: report(foreignGroup), Class: thinDone},
+		"but not its class": {spec: thin, seen: state.NodeState{Report: report(foreignGroup), Class: thinDone},
 			want: "Progressing WithdrawClass"},
 		"a disk is missing": {
-			seen: NodeState{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
+			seen: state.NodeState{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
 			want: "Degraded", says: []string{"create an LVMRecovery {nodeName: n1"},
 		},
 	}
@@ -95,10 +98,10 @@ func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 	present := thickPublished()
 	present.LVCreateOptions = []string{"--type", "raid1"}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	if got := classOf(w, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
+	if got := publication.ClassOf(w, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
 		t.Errorf("got %v", got)
 	}
-	if a := publication(w, NodeState{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != Nothing {
+	if a := publication.Action(w, state.NodeState{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != state.Nothing {
 		t.Errorf("an unchanged class is published: %v", a)
 	}
 }
@@ -129,7 +132,7 @@ func TestPoolOptions(t *testing.T) {
 		tt.want.VG = "vg1"
 		tt.want.Name = "pool"
 		tt.want.PercentFree = 90
-		got := PoolOptions(&tt.config, &lvm.VG{Name: "vg1", ExtentSize: 4 << 20,
+		got := thinpool.Options(&tt.config, &lvm.VG{Name: "vg1", ExtentSize: 4 << 20,
 			PVs: []lvm.PV{{Free: 20 * gib, Allocatable: true}}})
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -139,7 +142,7 @@ func TestPoolOptions(t *testing.T) {
 
 func TestChunkSizeFollowsThePool(t *testing.T) {
 	const tib = 1 << 10 * gib
-	largest := MaxPoolSize(128 << 10)
+	largest := thinpool.MaxPoolSize(128 << 10)
 	if largest < 31*tib || largest > 32*tib {
 		t.Errorf("with chunks of 128 KiB a pool can have %d bytes", largest)
 	}
@@ -159,7 +162,7 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 		"left to LVM":       {config: v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host"}, size: 40 * tib},
 	}
 	for name, tt := range tests {
-		if got := chunkWanted(&tt.config, tt.size); got != tt.want {
+		if got := thinpool.ChunkWanted(&tt.config, tt.size); got != tt.want {
 			t.Errorf("%s: got %d KiB, want %d KiB", name, got>>10, tt.want>>10)
 		}
 	}
@@ -170,7 +173,7 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
-	largest := MaxPoolSize(128<<10) / (4 << 20) * (4 << 20)
+	largest := thinpool.MaxPoolSize(128<<10) / (4 << 20) * (4 << 20)
 	full := 85.0
 	vg := edit(withPool(group("b")), func(vg *lvm.VG) {
 		vg.Size = 3 * largest
@@ -180,14 +183,15 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 		vg.LVs[0].ChunkSize = 128 << 10
 		vg.LVs[0].DataPercent = &full
 	})
-	if got := poolAction(config, &vg); got.Kind != ExtendPool || got.Size <= largest-gib || got.Size > largest {
+	if got := thinpool.Action(config, &vg); got.Kind != state.ExtendPool || sizeOf(got) <= largest-gib ||
+		sizeOf(got) > largest {
 		t.Errorf("got %+v, want at most %d", got, largest)
 	}
 	vg.LVs[0].Size = largest
-	if got := poolAction(config, &vg); got.Kind != Nothing {
+	if got := thinpool.Action(config, &vg); got.Kind != state.Nothing {
 		t.Errorf("got %+v", got)
 	}
-	problems := cannotGrow(Desired{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
+	problems := thinpool.CannotGrow(state.Desired{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
 		&vg, vg.ThinPool("pool"))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message,
 		"maximum size that its chunk size of 128 KiB allows") {
@@ -234,7 +238,7 @@ func TestGrownSize(t *testing.T) {
 			func(vg *lvm.VG) { vg.LVs[0].Size -= 40 << 20; vg.Free += 40 << 20 }), 0},
 	}
 	for name, tt := range tests {
-		got := grownSize(tt.config, &tt.vg, tt.vg.ThinPool("pool"))
+		got := thinpool.GrownSize(tt.config, &tt.vg, tt.vg.ThinPool("pool"))
 		if got != tt.want {
 			t.Errorf("%s: got %d, want %d", name, got, tt.want)
 		}
@@ -255,33 +259,33 @@ func TestAutoExtend(t *testing.T) {
 	}
 	tests := map[string]struct {
 		vg   lvm.VG
-		want Action
+		want state.Action
 		says string
 	}{
 		"below the threshold": {vg: filled(79.9, 10, gib)},
 		"data": {vg: filled(80, 10, 4*gib),
-			want: Action{Kind: ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
-		"what is left": {vg: filled(95, 10, 8<<20), want: Action{Kind: ExtendPool, Size: 9*gib + 8<<20}},
+			want: state.Action{Kind: state.ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
+		"what is left": {vg: filled(95, 10, 8<<20), want: state.Action{Kind: state.ExtendPool, Size: 9*gib + 8<<20}},
 		"no space for data": {vg: filled(80, 10, 0),
 			says: "is 80% full, and volume group vg1 has no free space for autoExtend"},
-		"metadata goes first": {vg: filled(90, 85, gib), want: Action{Kind: ExtendMeta, Size: 4 << 20}},
+		"metadata goes first": {vg: filled(90, 85, gib), want: state.Action{Kind: state.ExtendMeta, Size: 4 << 20}},
 		"no space for metadata": {vg: filled(10, 85, 0),
 			says: "the metadata of thin pool vg1/pool on node n1 is 85% full and cannot be extended"},
 		"out of data": {vg: edit(filled(100, 10, gib),
-			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: Action{Kind: ExtendPool, Size: 10 * gib}},
+			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: state.Action{Kind: state.ExtendPool, Size: 10 * gib}},
 		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
 		"nor before a check":      {vg: edit(filled(90, 90, gib), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true })},
 	}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
 	for name, tt := range tests {
-		if a := poolAction(config, &tt.vg); a.Kind != tt.want.Kind || a.Size != tt.want.Size {
-			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
+		if a := thinpool.Action(config, &tt.vg); a.Kind != tt.want.Kind || sizeOf(a) != tt.want.Size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.Kind, tt.want.Size)
 		}
-		problems := cannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
+		problems := thinpool.CannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
 	}
-	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
-		&[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
+	if a := thinpool.Action(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
+		&[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != state.Nothing {
 		t.Errorf("a pool without autoExtend grows: %+v", a)
 	}
 }
@@ -311,11 +315,12 @@ func TestDiscardsFollowTheSpec(t *testing.T) {
 				tt.pool(&vg.LVs[0])
 			}
 		})
-		a := poolAction(config, &vg)
-		if a.Discards != tt.want || (a.Kind == SetDiscards) != (tt.want != "") {
+		a := thinpool.Action(config, &vg)
+		discards, _ := a.Change.(lvm.ThinPoolSetDiscards)
+		if discards.Mode != tt.want || (a.Kind == state.SetDiscards) != (tt.want != "") {
 			t.Errorf("%s: got %+v", name, a)
 		}
-		problems := ignoresDiscards(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}),
+		problems := thinpool.IgnoresDiscards(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}),
 			vg.ThinPool("pool"))
 		if len(problems) > 0 != (tt.says != "") ||
 			len(problems) > 0 && !strings.Contains(problems[0].Message, tt.says) {
@@ -323,7 +328,7 @@ func TestDiscardsFollowTheSpec(t *testing.T) {
 		}
 	}
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, Discards: v1alpha1.DiscardsNoPassDown}
-	if got := PoolOptions(config, disksOf(1000)).Discards; got != lvm.DiscardsNoPassDown {
+	if got := thinpool.Options(config, disksOf(1000)).Discards; got != lvm.DiscardsNoPassDown {
 		t.Errorf("a new pool gets %q", got)
 	}
 }
@@ -347,36 +352,36 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 	tests := map[string]struct {
 		config *v1alpha1.ThinPoolConfig
 		free   lvm.Bytes
-		want   Action
+		want   state.Action
 		says   string
 	}{
 		"left to LVM": {config: of(v1alpha1.SizeCalculationHost, ""), free: gib},
 		"has it":      {config: of(v1alpha1.SizeCalculationStatic, "4Mi"), free: gib},
 		"has more":    {config: of(v1alpha1.SizeCalculationStatic, "2Mi"), free: gib},
 		"up to an extent": {config: of(v1alpha1.SizeCalculationStatic, "5Mi"), free: 900 * mib,
-			want: Action{Kind: ExtendMeta, Size: 4 * mib}},
+			want: state.Action{Kind: state.ExtendMeta, Size: 4 * mib}},
 		"more": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 900 * mib,
-			want: Action{Kind: ExtendMeta, Size: 96 * mib}},
+			want: state.Action{Kind: state.ExtendMeta, Size: 96 * mib}},
 		"the default": {config: of(v1alpha1.SizeCalculationStatic, ""), free: gib,
-			want: Action{Kind: ExtendMeta, Size: 1020 * mib}},
+			want: state.Action{Kind: state.ExtendMeta, Size: 1020 * mib}},
 		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib,
-			want: Action{Kind: ExtendMeta, Size: maxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
+			want: state.Action{Kind: state.ExtendMeta, Size: thinpool.MaxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
 		"all or nothing": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib,
 			says: "has 4Mi, metadataSize requires 96Mi more, and volume group vg1 has no free space"},
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)
-		if a := poolAction(tt.config, &vg); a.Kind != tt.want.Kind || a.Size != tt.want.Size {
-			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
+		if a := thinpool.Action(tt.config, &vg); a.Kind != tt.want.Kind || sizeOf(a) != tt.want.Size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.Kind, tt.want.Size)
 		}
-		problems := cannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
+		problems := thinpool.CannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
 			vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
 	}
 }
 
 // wantProblem checks that there is one problem with a text. If the text is empty, there must be none.
-func wantProblem(t *testing.T, name string, problems []Problem, says string) {
+func wantProblem(t *testing.T, name string, problems []state.Problem, says string) {
 	t.Helper()
 	if (says == "") != (len(problems) == 0) || len(problems) > 1 {
 		t.Fatalf("%s: got the problems %+v, want %q", name, problems, says)
@@ -384,4 +389,15 @@ func wantProblem(t *testing.T, name string, problems []Problem, says string) {
 	for _, p := range problems {
 		expect.Contains(t, name, p.Message, says)
 	}
+}
+
+// sizeOf returns the size of an extension: the new one of the data, or what is added to the metadata.
+func sizeOf(a state.Action) lvm.Bytes {
+	switch change := a.Change.(type) {
+	case lvm.LVExtend:
+		return change.Size
+	case lvm.ThinPoolMetadataExtend:
+		return change.Add
+	}
+	return 0
 }

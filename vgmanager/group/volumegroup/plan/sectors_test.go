@@ -5,6 +5,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
 // TestDevicesOfAnotherSectorSizeAreNotUsed has disks with logical sectors of 512 and 4096 bytes. LVM refuses to use
@@ -14,7 +15,7 @@ func TestDevicesOfAnotherSectorSizeAreNotUsed(t *testing.T) {
 		d.SectorSize = size
 		return d
 	}
-	optional := func(letters ...string) []Path {
+	optional := func(letters ...string) []state.Path {
 		list := paths(letters...)
 		for i := range list {
 			list[i].Optional = true
@@ -23,29 +24,29 @@ func TestDevicesOfAnotherSectorSizeAreNotUsed(t *testing.T) {
 	}
 	const other = "has logical sectors of 4096 bytes, but those of the other devices of device class vg1 have 512"
 	tests := map[string]struct {
-		seen NodeState
+		seen state.NodeState
 		want string
 		says []string
 	}{
-		"two of one kind, one required of the other": {NodeState{Report: report(),
+		"two of one kind, one required of the other": {state.NodeState{Report: report(),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
 			Paths:   paths("b", "c", "d")}, "Failed", []string{"/dev/sdc", other}},
-		"optional": {NodeState{Report: report(),
+		"optional": {state.NodeState{Report: report(),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
 			Paths:   optional("b", "c", "d")}, "Progressing CreateVolumeGroup /dev/sdb /dev/sdd", nil},
-		"one of each, to be wiped": {NodeState{Report: report(),
+		"one of each, to be wiped": {state.NodeState{Report: report(),
 			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: optional("b", "c")},
 			"Progressing CreateVolumeGroup /dev/sdb", nil},
-		"a group": {NodeState{Report: report(group("b")),
+		"a group": {state.NodeState{Report: report(group("b")),
 			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: paths("b", "c")},
 			"Degraded PublishClass", []string{"/dev/disk/by-id/c", other}},
-		"a group, optional": {NodeState{Report: report(group("b")),
+		"a group, optional": {state.NodeState{Report: report(group("b")),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096)}, Paths: optional("b", "c")},
 			"Progressing PublishClass", nil},
-		"a group that has both": {NodeState{Report: report(group("b", "c")),
+		"a group that has both": {state.NodeState{Report: report(group("b", "c")),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
 			Paths:   optional("b", "c", "d")}, "Progressing ExtendVolumeGroup /dev/sdd", nil},
-		"not known": {NodeState{Report: report(group("b")),
+		"not known": {state.NodeState{Report: report(group("b")),
 			Devices: []device.Device{with(disk("b"), 512), disk("c")}, Paths: optional("b", "c")},
 			"Progressing ExtendVolumeGroup /dev/sdc", nil},
 	}

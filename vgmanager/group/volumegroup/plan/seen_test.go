@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -15,21 +17,21 @@ import (
 func TestSeenChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		present uint64
-		seen    Seen
+		seen    state.Seen
 		doubt   string
 	}{
-		"the same":                {7, Seen{Seqno: 7}, ""},
-		"a later one":             {8, Seen{Seqno: 7}, ""},
-		"nothing was seen":        {7, Seen{}, ""},
-		"LVM does not report it":  {0, Seen{Seqno: 7}, ""},
-		"an earlier one":          {7, Seen{Seqno: 40}, "it is change 7 of the volume group, and change 40 was seen"},
-		"the record is not known": {7, Seen{Err: errors.New("input/output error")}, "is not known: input/output error"},
+		"the same":                {7, state.Seen{Seqno: 7}, ""},
+		"a later one":             {8, state.Seen{Seqno: 7}, ""},
+		"nothing was seen":        {7, state.Seen{}, ""},
+		"LVM does not report it":  {0, state.Seen{Seqno: 7}, ""},
+		"an earlier one":          {7, state.Seen{Seqno: 40}, "it is change 7 of the volume group, and change 40 was seen"},
+		"the record is not known": {7, state.Seen{Err: errors.New("input/output error")}, "is not known: input/output error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			s := NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Seen: test.seen}
+			s := state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Seen: test.seen}
 			p := New(w, s)
-			if p.Action.Kind != PublishClass || (p.Action.Class.Closed != "") != (test.doubt != "") ||
+			if p.Action.Kind != state.PublishClass || (p.Action.Class.Closed != "") != (test.doubt != "") ||
 				!strings.Contains(p.Action.Class.Closed, test.doubt) {
 				t.Fatalf("got %+v", p.Action)
 			}
@@ -45,20 +47,20 @@ func TestSeenChanges(t *testing.T) {
 					t.Errorf("VolumesHealthy is %s, want %s", c.Status, want)
 				}
 			}
-			accept, why := newAcceptPlan(w, s, metav1.Time{})
+			accept, why := doubt.NewAcceptPlan(w, s, metav1.Time{})
 			if (accept != nil) != (test.doubt != "") {
 				t.Fatalf("got the plan %+v: %s", accept, why)
 			}
 			if accept == nil {
 				return
 			}
-			w.Recovery = NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
+			w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
 			s.Class = &p.Action.Class
-			if a := New(w, s).Action; a.Kind != AcceptMetadata {
+			if a := New(w, s).Action; a.Kind != state.AcceptMetadata {
 				t.Errorf("approved: got %+v", a)
 			}
 			s.Report.VGs[0].Seqno++
-			if a := New(w, s).Action; a.Kind == AcceptMetadata {
+			if a := New(w, s).Action; a.Kind == state.AcceptMetadata {
 				t.Error("another change than the approved one is accepted")
 			}
 		})

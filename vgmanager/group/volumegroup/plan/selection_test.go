@@ -11,6 +11,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -48,7 +50,7 @@ func TestPropertiesOfDevices(t *testing.T) {
 		"all that is asked counts": {v1alpha1.DeviceSelector{Rotational: &no, MinSize: quantityOf("1Ti")}, false},
 	}
 	for name, tt := range tests {
-		if got := mismatches(&tt.selector, d); (len(got) == 0) != tt.want {
+		if got := state.Mismatches(&tt.selector, d); (len(got) == 0) != tt.want {
 			t.Errorf("%s: got %v, want a match: %t", name, got, tt.want)
 		}
 	}
@@ -83,14 +85,14 @@ func TestSelectorsOfANode(t *testing.T) {
 			DeviceSelectors: []v1alpha1.NodeDeviceSelector{{NodeSelector: in("b"), DeviceSelector: one}}}, nil, false},
 	}
 	for name, tt := range tests {
-		got, applies, err := Applies(&tt.spec, node)
+		got, applies, err := state.Applies(&tt.spec, node)
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" || applies != tt.applies {
 			t.Errorf("%s: got %t, %v, %s", name, applies, err, diff)
 		}
 	}
 	broken := in("a")
 	broken.NodeSelectorTerms[0].MatchExpressions[0].Operator = "Resembles"
-	if _, _, err := Applies(&v1alpha1.LVMVolumeGroupSpec{NodeSelector: broken}, node); err == nil {
+	if _, _, err := state.Applies(&v1alpha1.LVMVolumeGroupSpec{NodeSelector: broken}, node); err == nil {
 		t.Error("a selector that cannot be read selects nothing in silence")
 	}
 }
@@ -109,74 +111,74 @@ func TestChoiceOfDevices(t *testing.T) {
 	unknownAge.AppearedKnown = false
 	big := disk("c")
 	big.Size = 30 << 30
-	anyDisk := []Other{{Name: "vg2", Selectors: []v1alpha1.DeviceSelector{{MinSize: quantityOf("1Gi")}}}}
+	anyDisk := []state.Other{{Name: "vg2", Selectors: []v1alpha1.DeviceSelector{{MinSize: quantityOf("1Gi")}}}}
 	tests := map[string]struct {
 		spec     v1alpha1.LVMVolumeGroupSpec
-		others   []Other
-		seen     NodeState
+		others   []state.Other
+		seen     state.NodeState
 		want     string
 		says     []string
 		excluded []string
 	}{
 		"by size": {spec: large,
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), big}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), big}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"none has the properties": {spec: large,
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}}, want: "Ready"},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}}, want: "Ready"},
 		"removable is not found": {spec: flash,
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Removable"}},
 		"removable when asked for": {spec: v1alpha1.LVMVolumeGroupSpec{
 			DeviceSelector: &v1alpha1.DeviceSelector{Rotational: &no, Removable: true}},
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
 		"named and of the wrong size": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: selector.Paths,
 				MinSize: quantityOf("20Gi")}},
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
 			says: []string{"less than minSize"}, excluded: []string{"/dev/disk/by-id/b NotSelected"},
 		},
 		"a young device waits under Dynamic": {spec: dynamic,
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), young}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), young}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc TooYoung"}},
 		"only a young device": {spec: dynamic,
-			seen: NodeState{Report: report(), Devices: []device.Device{young}}, want: "Progressing",
+			seen: state.NodeState{Report: report(), Devices: []device.Device{young}}, want: "Progressing",
 			excluded: []string{"/dev/sdc TooYoung"}},
-		"a young device is used under Static": {seen: NodeState{Report: report(), Devices: []device.Device{young}},
+		"a young device is used under Static": {seen: state.NodeState{Report: report(), Devices: []device.Device{young}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"a named young device is used": {spec: named,
-			seen: NodeState{Report: report(), Devices: []device.Device{young}, Paths: paths("c")},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{young}, Paths: paths("c")},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"of unknown age, watched for a minute": {
-			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{unknownAge},
+			spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{unknownAge},
 				Watched: map[device.Number]time.Duration{disk("c").Number: time.Hour}},
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
-		"of unknown age, just seen": {spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{unknownAge}},
+		"of unknown age, just seen": {spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{unknownAge}},
 			want: "Progressing", excluded: []string{"/dev/sdc TooYoung"}},
 
 		"two classes name it": {
-			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b"),
-				OtherPaths: map[string][]Path{"vg2": {{Path: "/dev/sdb", Number: disk("b").Number}}}},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b"),
+				OtherPaths: map[string][]state.Path{"vg2": {{Path: "/dev/sdb", Number: disk("b").Number}}}},
 			want: "Failed", says: []string{"by-id/b of node n1 cannot be used for device class vg1",
 				"named by device class vg2"}, excluded: []string{"/dev/disk/by-id/b UsedByOtherDeviceClass"},
 		},
 		"another names what this one finds": {
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
-				OtherPaths: map[string][]Path{"vg2": paths("b")}},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
+				OtherPaths: map[string][]state.Path{"vg2": paths("b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"another finds what this one names": {spec: named, others: anyDisk,
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"both find it": {
-			spec: flash, others: anyDisk, seen: NodeState{Report: report(),
+			spec: flash, others: anyDisk, seen: state.NodeState{Report: report(),
 				Devices: []device.Device{disk("b")}}, want: "Failed",
 			says:     []string{"/dev/sdb of node n1", "is selected by device class vg2 as well as by vg1"},
 			excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"a failing device": {
-			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
 				Failing: map[device.Number]error{disk("c").Number: errRead}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Failing"},
 		},
@@ -234,7 +236,7 @@ func TestOwnersOfAGroup(t *testing.T) {
 			"mine"), want: "Ready"},
 	}
 	for name, tt := range tests {
-		s := NodeState{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
+		s := state.NodeState{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
 		checkPlan(t, name, New(testWanted(tt.spec), s), tt.want, tt.says)
 		w := testWanted(tt.spec)
 		w.Deleting = true
@@ -243,9 +245,8 @@ func TestOwnersOfAGroup(t *testing.T) {
 			t.Errorf("%s: a removal is finished at once: %t", name, removal.Finished)
 		}
 	}
-	a := tagging(testWanted(adopted), &moved)
-	if diff := cmp.Diff([]string{"lvms.node=n1"}, a.AddTags) +
-		cmp.Diff([]string{"lvms.node=n7"}, a.RemoveTags); diff != "" {
+	change, _ := ownership.Tagging(testWanted(adopted), &moved).Change.(lvm.VGChangeTags)
+	if diff := cmp.Diff([]string{"lvms.node=n1"}, change.Add) + cmp.Diff([]string{"lvms.node=n7"}, change.Remove); diff != "" {
 		t.Error(diff)
 	}
 }

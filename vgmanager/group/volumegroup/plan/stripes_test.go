@@ -6,6 +6,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -49,13 +52,13 @@ func TestSizeOfAStripedPool(t *testing.T) {
 		"no more than metadata":   {disksOf(2, 2), 2, 100, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := stripedSize(stripedOver(test.stripes, test.percent).ThinPoolConfig, test.vg)
+			got := thinpool.StripedSize(stripedOver(test.stripes, test.percent).ThinPoolConfig, test.vg)
 			if got/extent != test.want || got%(extent*lvm.Bytes(test.stripes)) != 0 {
 				t.Errorf("got %d extents", got/extent)
 			}
 		})
 	}
-	if got := stripedSize(stripedOver(2, 90).ThinPoolConfig, &lvm.VG{}); got != 0 {
+	if got := thinpool.StripedSize(stripedOver(2, 90).ThinPoolConfig, &lvm.VG{}); got != 0 {
 		t.Errorf("a volume group without extents: got %d", got)
 	}
 }
@@ -87,15 +90,16 @@ func TestAStripedPoolIsExtendedOverAllStripes(t *testing.T) {
 		"full, one has space":    {extending, stripedPool(disksOf(0, 200), 1800, 85), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := poolAction(test.spec.ThinPoolConfig, test.vg)
-			if a.Size/extent != test.want || (a.Kind == ExtendPool) != (test.want > 0) || a.Size%(2*extent) != 0 {
-				t.Errorf("got %s %d", a.Kind, a.Size/extent)
+			a := thinpool.Action(test.spec.ThinPoolConfig, test.vg)
+			size := sizeOf(a)
+			if size/extent != test.want || (a.Kind == state.ExtendPool) != (test.want > 0) || size%(2*extent) != 0 {
+				t.Errorf("got %s %d", a.Kind, size/extent)
 			}
 		})
 	}
 	w := testWanted(extending)
 	vg := stripedPool(disksOf(0, 200), 1800, 85)
-	problems := cannotGrow(w, vg, vg.ThinPool("pool"))
+	problems := thinpool.CannotGrow(w, vg, vg.ThinPool("pool"))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "fewer than 2 devices of volume group vg1, over "+
 		"which its data is striped, have free space") || !strings.Contains(problems[0].Message, "add 2 devices") {
 		t.Errorf("got %+v", problems)
@@ -113,13 +117,13 @@ func TestWhyAStripedPoolDoesNotUseADevice(t *testing.T) {
 		"no pool":               {disksOf(1000, 0), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := planDevices(testWanted(stripedOver(2, 90)), NodeState{}, test.vg)
-			if len(r.notes) != len(test.want) {
-				t.Fatalf("got %+v", r.notes)
+			r := members.Plan(testWanted(stripedOver(2, 90)), state.NodeState{}, test.vg)
+			if len(r.Notes) != len(test.want) {
+				t.Fatalf("got %+v", r.Notes)
 			}
 			for _, uuid := range test.want {
-				if note := r.notes[uuid]; note.state != v1alpha1.PhysicalVolumeReady ||
-					!strings.Contains(note.message, "of it is not used: the data of the thin pool is striped over 2") {
+				if note := r.Notes[uuid]; note.State != v1alpha1.PhysicalVolumeReady ||
+					!strings.Contains(note.Message, "of it is not used: the data of the thin pool is striped over 2") {
 					t.Errorf("got %+v", note)
 				}
 			}
@@ -129,25 +133,25 @@ func TestWhyAStripedPoolDoesNotUseADevice(t *testing.T) {
 
 func TestDevicesOfAStripedPool(t *testing.T) {
 	w := testWanted(stripedOver(3, 90))
-	s := NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
+	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
 	s.Identities = device.Identities(s.Devices)
 	checkPlan(t, "too few to begin", New(w, s), "Failed",
 		[]string{"requires at least 3 devices for a striped thin pool"})
-	problems := stripesProblems(w, disksOf(1000, 1000, 0))
+	problems := thinpool.StripesProblems(w, disksOf(1000, 1000, 0))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "is striped over 3 devices, and too few devices") {
 		t.Errorf("got %+v", problems)
 	}
-	if problems = stripesProblems(w, disksOf(1000, 1000, 1000)); problems != nil {
+	if problems = thinpool.StripesProblems(w, disksOf(1000, 1000, 1000)); problems != nil {
 		t.Errorf("got %+v", problems)
 	}
-	why := keepReason(w, disksOf(0, 0, 0), lvm.PV{})
+	why := members.KeepReason(w, disksOf(0, 0, 0), lvm.PV{})
 	if why != "a striped thin pool requires at least 3 devices, and only 2 would remain" {
 		t.Errorf("got %q", why)
 	}
 }
 
 func TestOptionsOfAStripedPool(t *testing.T) {
-	got := PoolOptions(stripedOver(2, 100).ThinPoolConfig, disksOf(1000, 1000))
+	got := thinpool.Options(stripedOver(2, 100).ThinPoolConfig, disksOf(1000, 1000))
 	if got.Stripes != 2 || got.StripeSize != 64<<10 || got.Size != 1996*extent || got.PercentFree != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -165,13 +169,13 @@ func TestDrainOfTheOnlyDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vg := disksOf(0)
 			vg.PVs[0].Used = extent
-			r := deviceRequests{notes: map[string]deviceNote{}}
-			if a := r.startMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != Nothing {
+			r := members.Requests{Notes: map[string]state.DeviceNote{}}
+			if a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != state.Nothing {
 				t.Errorf("got %s", a.Kind)
 			}
-			if note := r.notes["pv-b"]; !strings.HasPrefix(note.message, test.want) &&
-				!strings.Contains(note.message, " of it "+test.want) {
-				t.Errorf("got %q", note.message)
+			if note := r.Notes["pv-b"]; !strings.HasPrefix(note.Message, test.want) &&
+				!strings.Contains(note.Message, " of it "+test.want) {
+				t.Errorf("got %q", note.Message)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
@@ -66,18 +67,18 @@ func TestPlanOfSuspendedDevices(t *testing.T) {
 			"", []string{"is missing the physical volume pv-c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NodeState{Report: report(test.vg), Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone}
+			s := state.NodeState{Report: report(test.vg), Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone}
 			if test.vg.MissingPVs > 0 {
 				s.Devices = s.Devices[:1]
 			}
 			s.Identities = device.Identities(s.Devices)
 			pv := s.Report.VG("vg1").PVs[1]
 			if test.failing {
-				s.Failing = map[device.Number]error{NumberOf(pv): errors.New("I/O error")}
+				s.Failing = map[device.Number]error{state.NumberOf(pv): errors.New("I/O error")}
 			}
 			p := New(testWanted(test.spec), s)
 			checkPlan(t, name, p, test.want, test.says)
-			got := physicalVolume(Outcome{Node: s, Plan: p}, pv)
+			got := physicalVolume(state.Outcome{Node: s, Plan: p}, pv)
 			if got.State != test.state || got.Suspended != test.suspended ||
 				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)

@@ -9,6 +9,10 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/placement"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
@@ -50,8 +54,8 @@ func TestSettingsOfThickVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThickConfig: test.config})
-			got := classOf(w, test.present, "vg")
-			want := classOf(testWanted(v1alpha1.LVMVolumeGroupSpec{}), nil, "vg")
+			got := publication.ClassOf(w, test.present, "vg")
+			want := publication.ClassOf(testWanted(v1alpha1.LVMVolumeGroupSpec{}), nil, "vg")
 			want.Allocation, want.Stripe = test.want.Allocation, test.want.Stripe
 			want.StripeSize, want.LVCreateOptions = test.want.StripeSize, test.want.LVCreateOptions
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -63,20 +67,20 @@ func TestSettingsOfThickVolumes(t *testing.T) {
 
 func TestStripedVolumesNeedDevices(t *testing.T) {
 	w := testWanted(thickOver(3))
-	s := NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
+	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
 	s.Identities = device.Identities(s.Devices)
 	checkPlan(t, "too few to begin", New(w, s), "Failed", []string{"requires at least 3 devices for a striped volume"})
-	problems := thickProblems(w, disksOf(1000, 1000))
-	if len(problems) != 1 || problems[0].Event != EventNoAvailableDevices ||
+	problems := placement.ThickProblems(w, disksOf(1000, 1000))
+	if len(problems) != 1 || problems[0].Event != state.EventNoAvailableDevices ||
 		!strings.Contains(problems[0].Message, "a striped volume requires at least 3 devices, and it has 2") {
 		t.Errorf("got %+v", problems)
 	}
 	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{"sufficient": thickOver(2), "no config": {}} {
-		if problems := thickProblems(testWanted(spec), disksOf(0, 0)); problems != nil {
+		if problems := placement.ThickProblems(testWanted(spec), disksOf(0, 0)); problems != nil {
 			t.Errorf("%s: got %+v", name, problems)
 		}
 	}
-	if why := keepReason(w, disksOf(0, 0, 0), lvm.PV{}); why !=
+	if why := members.KeepReason(w, disksOf(0, 0, 0), lvm.PV{}); why !=
 		"a striped volume requires at least 3 devices, and only 2 would remain" {
 		t.Errorf("got %q", why)
 	}
@@ -119,8 +123,9 @@ func TestWhereADeviceIsMovedTo(t *testing.T) {
 			vg := disksOf(900, test.free[0], test.free[1])
 			vg.PVs[0].Allocatable, vg.PVs[0].Used = false, 100*extent
 			vg.LVs = test.lvs
-			r := deviceRequests{notes: map[string]deviceNote{}}
-			if a := r.startMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != StartMove || a.Target != test.want {
+			r := members.Requests{Notes: map[string]state.DeviceNote{}}
+			if a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != state.StartMove ||
+				a.Target != test.want {
 				t.Errorf("got %s to %q, want %q", a.Kind, a.Target, test.want)
 			}
 		})

@@ -8,6 +8,10 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/devicerequests"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -15,35 +19,35 @@ import (
 func TestRequestsStayInForce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		device string
-		change func(*NodeState)
+		change func(*state.NodeState)
 		meant  string
 	}{
-		"nothing changes":                {"serial:serial-b", func(*NodeState) {}, "pv-b"},
-		"the identity changes":           {"serial:serial-b", func(s *NodeState) { s.Devices[0].Serial = "new" }, "pv-b"},
-		"the identity is lost":           {"serial:serial-b", func(s *NodeState) { s.Devices[0].Serial = "" }, "pv-b"},
-		"another disk gets the identity": {"serial:serial-b", func(s *NodeState) { swap(s) }, "pv-b"},
-		"another disk gets the name":     {"/dev/sdb", func(s *NodeState) { rename(s) }, "pv-b"},
-		"a link is lost":                 {"/dev/disk/by-id/b", func(s *NodeState) { s.Devices[0].ByID = nil }, "pv-b"},
-		"the UUID":                       {"pv-b", func(s *NodeState) { s.Devices[0].Serial = "new" }, "pv-b"},
+		"nothing changes":                {"serial:serial-b", func(*state.NodeState) {}, "pv-b"},
+		"the identity changes":           {"serial:serial-b", func(s *state.NodeState) { s.Devices[0].Serial = "new" }, "pv-b"},
+		"the identity is lost":           {"serial:serial-b", func(s *state.NodeState) { s.Devices[0].Serial = "" }, "pv-b"},
+		"another disk gets the identity": {"serial:serial-b", func(s *state.NodeState) { swap(s) }, "pv-b"},
+		"another disk gets the name":     {"/dev/sdb", func(s *state.NodeState) { rename(s) }, "pv-b"},
+		"a link is lost":                 {"/dev/disk/by-id/b", func(s *state.NodeState) { s.Devices[0].ByID = nil }, "pv-b"},
+		"the UUID":                       {"pv-b", func(s *state.NodeState) { s.Devices[0].Serial = "new" }, "pv-b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceRequests: []v1alpha1.DeviceRequest{
 				{Node: "n1", Device: tt.device, Action: v1alpha1.DeviceActionCordon}}})
 			vg := group("b", "c")
-			s := NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c")}}
+			s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c")}}
 			s.Identities = device.Identities(s.Devices)
 			for i := range 3 { // the identity changes at a restart; then the agent reports again
-				s.Before = Outcome{Node: s, Plan: New(w, s)}.Entry(w, s.Before, metav1.Time{})
+				s.Before = Entry(state.Outcome{Node: s, Plan: New(w, s)}, w, s.Before, metav1.Time{})
 				if i == 0 {
 					tt.change(&s)
 					s.Identities = device.Identities(s.Devices)
 				}
 			}
 			p := New(w, s)
-			if p.Action.Kind != Cordon || p.Action.PVs[0].UUID != tt.meant {
+			if p.Action.Kind != state.Cordon || p.Action.PVs[0].UUID != tt.meant {
 				t.Errorf("got %+v, want a cordon of %s", p.Action, tt.meant)
 			}
-			if got := unmatched(w, s, GroupOf(w, s)); got != "" {
+			if got := devicerequests.Unmatched(w, s, ownership.GroupOf(w, s)); got != "" {
 				t.Error(got)
 			}
 		})
@@ -51,7 +55,7 @@ func TestRequestsStayInForce(t *testing.T) {
 }
 
 // rename exchanges the kernel names of the two disks, as at a restart.
-func rename(s *NodeState) {
+func rename(s *state.NodeState) {
 	b, c := &s.Devices[0], &s.Devices[1]
 	b.Name, c.Name = c.Name, b.Name
 	b.KernelName, c.KernelName = c.KernelName, b.KernelName
@@ -63,7 +67,7 @@ func rename(s *NodeState) {
 }
 
 // swap exchanges the serial numbers of the two disks.
-func swap(s *NodeState) {
+func swap(s *state.NodeState) {
 	s.Devices[0].Serial, s.Devices[1].Serial = s.Devices[1].Serial, s.Devices[0].Serial
 }
 
@@ -98,16 +102,16 @@ func TestWhatNamesNoDeviceIsReported(t *testing.T) {
 				w.Approvals = []v1alpha1.LVMDeviceApproval{{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 					Spec: v1alpha1.LVMDeviceApprovalSpec{Device: tt.approved}}}
 			}
-			s := NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("d")}}
+			s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("d")}}
 			s.Identities = device.Identities(s.Devices)
-			s.UnmatchedLabels = UnmatchedLabels(s.Devices, tt.labels)
-			got := unmatched(w, s, &lvm.VG{PVs: s.Report.VGs[0].PVs})
+			s.UnmatchedLabels = devicerequests.UnmatchedLabels(s.Devices, tt.labels)
+			got := devicerequests.Unmatched(w, s, &lvm.VG{PVs: s.Report.VGs[0].PVs})
 			if (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if class := classOf(w, nil, s.Report.VGs[0].UUID); tt.want != "" {
+			if class := publication.ClassOf(w, nil, s.Report.VGs[0].UUID); tt.want != "" {
 				s.Class = &class
-				s.Report.VGs[0].Tags = OwnerTags(w)
+				s.Report.VGs[0].Tags = ownership.OwnerTags(w)
 				if p := New(w, s); p.State != v1alpha1.VGStatusReady || !strings.Contains(p.Note, tt.want) {
 					t.Errorf("the status is %s: %s, %+v", p.State, p.Note, p.Problems)
 				}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -33,65 +35,65 @@ func written(letter string) device.Device {
 
 func TestPlanOfWipes(t *testing.T) {
 	spec := forced("/dev/disk/by-id/b")
-	look := func(change func(*NodeState)) NodeState {
-		s := NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
+	look := func(change func(*state.NodeState)) state.NodeState {
+		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
 		if change != nil {
 			change(&s)
 		}
 		s.Identities = device.Identities(s.Devices)
 		return s
 	}
-	record := WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true}
-	found := WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()
+	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true}
+	found := state.WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()
 	tests := map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
 		before bool
-		seen   NodeState
+		seen   state.NodeState
 		want   string
 		says   []string
 	}{
 		"consent": {spec: spec, seen: look(nil), want: "Progressing WipeDevice"},
 		"no consent": {spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}, seen: look(nil),
 			want: "Failed", says: []string{"carries ext4"}},
-		"blank already": {spec: spec, seen: look(func(s *NodeState) { s.Devices[0] = disk("b") }),
+		"blank already": {spec: spec, seen: look(func(s *state.NodeState) { s.Devices[0] = disk("b") }),
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
-		"once only": {spec: spec, seen: look(func(s *NodeState) { s.Wiped = []WipeRecord{record} }),
+		"once only": {spec: spec, seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{record} }),
 			want: "Failed", says: []string{"serial:serial-b", "nothing is wiped a second time"}},
 		"another disk was wiped": {spec: spec,
-			seen: look(func(s *NodeState) { s.Wiped = []WipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }),
+			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }),
 			want: "Progressing WipeDevice"},
 		"for an earlier class": {spec: spec,
-			seen: look(func(s *NodeState) { s.Wiped = []WipeRecord{{Class: "old", ID: record.ID, Done: true}} }),
+			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "old", ID: record.ID, Done: true}} }),
 			want: "Progressing WipeDevice"},
 		"by an earlier version": {spec: spec, before: true, seen: look(nil), want: "Failed",
 			says: []string{"an earlier version already wiped"}},
 		"a crash in the middle": {spec: spec,
-			seen: look(func(s *NodeState) { s.Wiped = []WipeRecord{{Class: "uid", ID: record.ID, Found: found}} }),
+			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: found}} }),
 			want: "Progressing WipeDevice"},
 		"a crash, and other content meanwhile": {
-			spec: spec, seen: look(func(s *NodeState) {
-				s.Wiped = []WipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
+			spec: spec, seen: look(func(s *state.NodeState) {
+				s.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
 			}),
 			want: "Failed", says: []string{"nothing is wiped a second time"},
 		},
-		"mounted": {spec: spec, seen: look(func(s *NodeState) { s.Devices[0].Mountpoints = []string{"/data"} }),
+		"mounted": {spec: spec, seen: look(func(s *state.NodeState) { s.Devices[0].Mountpoints = []string{"/data"} }),
 			want: "Failed", says: []string{"mounted on /data"}},
-		"in use": {spec: spec, seen: look(func(s *NodeState) {
+		"in use": {spec: spec, seen: look(func(s *state.NodeState) {
 			s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x",
 				Type: "crypt"}}
 		}), want: "Failed", says: []string{"used by /dev/mapper/x"}},
 		"of a group of ours": {
 			spec: spec, want: "Failed", says: []string{"physical volume of the volume group vg9"},
-			seen: look(func(s *NodeState) {
+			seen: look(func(s *state.NodeState) {
 				s.Devices[0].Signature = "LVM2_member"
 				s.Report = report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "vg9"; vg.PVs[0].VGName = "vg9" }))
 			}),
 		},
 		"without a serial number it is the path that counts": {
 			spec: spec, want: "Failed", says: []string{"path:/dev/disk/by-id/b"},
-			seen: look(func(s *NodeState) {
+			seen: look(func(s *state.NodeState) {
 				s.Devices[0].Serial = ""
-				s.Wiped = []WipeRecord{{Class: "uid", ID: "path:/dev/disk/by-id/b", Done: true}}
+				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "path:/dev/disk/by-id/b", Done: true}}
 			}),
 		},
 	}
@@ -105,51 +107,51 @@ func TestPlanOfWipes(t *testing.T) {
 // TestADiskIsWipedOnceUnderEveryName has a disk that was wiped for the device class, and is known otherwise now.
 func TestADiskIsWipedOnceUnderEveryName(t *testing.T) {
 	const link = "/dev/disk/by-id/b"
-	look := func(change func(*NodeState)) NodeState {
-		s := NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
+	look := func(change func(*state.NodeState)) state.NodeState {
+		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
 		change(&s)
 		s.Identities = device.Identities(s.Devices)
 		return s
 	}
-	done := func(id string, names ...string) []WipeRecord {
-		return []WipeRecord{{Class: "uid", ID: id, Names: names, Done: true}}
+	done := func(id string, names ...string) []state.WipeRecord {
+		return []state.WipeRecord{{Class: "uid", ID: id, Names: names, Done: true}}
 	}
 	const refused, wiped = "Failed", "Progressing WipeDevice"
 	tests := map[string]struct {
-		change func(*NodeState)
+		change func(*state.NodeState)
 		want   string
 	}{
-		"it has an identity now": {func(s *NodeState) { s.Wiped = done("path:" + link) }, refused},
-		"another disk has its serial number": {func(s *NodeState) {
+		"it has an identity now": {func(s *state.NodeState) { s.Wiped = done("path:" + link) }, refused},
+		"another disk has its serial number": {func(s *state.NodeState) {
 			s.Devices[1].Serial = s.Devices[0].Serial
 			s.Wiped = done("serial:serial-b")
 		}, refused},
-		"it has a WWN now, and had a serial number": {func(s *NodeState) {
+		"it has a WWN now, and had a serial number": {func(s *state.NodeState) {
 			s.Devices[0].WWN = "0x5"
 			s.Wiped = done("serial:serial-b")
 		}, refused},
-		"it had a WWN": {func(s *NodeState) { s.Wiped = done("wwn:0x5", "serial:serial-b") }, refused},
-		"it was wiped under the name of the kernel": {func(s *NodeState) {
+		"it had a WWN": {func(s *state.NodeState) { s.Wiped = done("wwn:0x5", "serial:serial-b") }, refused},
+		"it was wiped under the name of the kernel": {func(s *state.NodeState) {
 			s.Devices[0].Serial = ""
 			s.Wiped = done("path:/dev/sdb")
 		}, refused},
-		"it was wiped under another link": {func(s *NodeState) {
+		"it was wiped under another link": {func(s *state.NodeState) {
 			s.Devices[0].Serial, s.Devices[0].ByPath = "", []string{"/dev/disk/by-path/pci-1"}
 			s.Wiped = done("path:/dev/vdb", "path:/dev/disk/by-path/pci-1")
 		}, refused},
-		"the node was installed again, and the status knows it": {func(s *NodeState) {
+		"the node was installed again, and the status knows it": {func(s *state.NodeState) {
 			s.Before.WipedDevices = []v1alpha1.WipedDevice{{ID: "serial:serial-b"}}
 		}, refused},
-		"the node was installed again, and the status knows it by another name": {func(s *NodeState) {
+		"the node was installed again, and the status knows it by another name": {func(s *state.NodeState) {
 			s.Before.WipedDevices = []v1alpha1.WipedDevice{{ID: "wwn:0x5", Names: []string{"path:" + link}}}
 		}, refused},
-		"a crash between the record in the status and the wipe": {func(s *NodeState) {
+		"a crash between the record in the status and the wipe": {func(s *state.NodeState) {
 			s.Before.WipedDevices = []v1alpha1.WipedDevice{{ID: "serial:serial-b"}}
-			s.Wiped = []WipeRecord{{Class: "uid", ID: "serial:serial-b",
-				Found: WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}}
+			s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b",
+				Found: state.WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}}
 		}, wiped},
-		"another disk was in the slot": {func(s *NodeState) { s.Wiped = done("serial:other", "path:"+link) }, wiped},
-		"a disk that shares nothing":   {func(s *NodeState) { s.Wiped = done("wwn:0x5", "path:/dev/disk/by-id/c") }, wiped},
+		"another disk was in the slot": {func(s *state.NodeState) { s.Wiped = done("serial:other", "path:"+link) }, wiped},
+		"a disk that shares nothing":   {func(s *state.NodeState) { s.Wiped = done("wwn:0x5", "path:/dev/disk/by-id/c") }, wiped},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +170,9 @@ func TestTheRecordOfAWipeNamesOneDisk(t *testing.T) {
 	b, c := written("b"), written("c")
 	c.Serial = b.Serial
 	b.ByID, b.ByPath = []string{"/dev/disk/by-id/serial"}, []string{"/dev/disk/by-path/pci-1"}
-	s := NodeState{Report: report(), Devices: []device.Device{b, c}, Paths: paths("b", "c")}
+	s := state.NodeState{Report: report(), Devices: []device.Device{b, c}, Paths: paths("b", "c")}
 	s.Identities = device.Identities(s.Devices)
-	record := NewWipeRecord(testWanted(forced()), s, WipeTarget{Device: b, Path: "/dev/disk/by-id/b"}, time.Now())
+	record := selection.NewWipeRecord(testWanted(forced()), s, state.WipeTarget{Device: b, Path: "/dev/disk/by-id/b"}, time.Now())
 	if record.ID != "path:/dev/disk/by-id/b" || len(record.Names) != 1 ||
 		record.Names[0] != "path:/dev/disk/by-path/pci-1" {
 		t.Errorf("the record is %+v", record)
@@ -182,7 +184,8 @@ func TestTheRecordOfAWipeNamesOneDisk(t *testing.T) {
 	b.Children = []device.Child{{Name: "/dev/mapper/mpatha", Type: "mpath"}}
 	multipath := device.Device{Name: "/dev/mapper/mpatha", Number: "254:0", Type: "mpath", WWN: "0x5"}
 	s.Devices = []device.Device{b, c, multipath}
-	if record = NewWipeRecord(testWanted(forced()), s, WipeTarget{Device: multipath}, time.Now()); !slices.Contains(
+	if record = selection.NewWipeRecord(testWanted(forced()), s, state.WipeTarget{Device: multipath},
+		time.Now()); !slices.Contains(
 		append(record.Names, record.ID), "wwn:0x5") {
 		t.Errorf("the record of a multipath device is %+v", record)
 	}
@@ -193,37 +196,37 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 	const link = "/dev/disk/by-id/b" // leads to c now, and the member b is attached
 	member := v1alpha1.PhysicalVolumeStatus{UUID: "pv-b", Name: "/dev/sdb", Path: link}
 	tests := map[string]struct {
-		change func(*NodeState)
+		change func(*state.NodeState)
 		want   string
 		says   []string
 	}{
-		"the status knows it": {func(s *NodeState) {
+		"the status knows it": {func(s *state.NodeState) {
 			s.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{member}
 		}, "Degraded PublishClass", []string{"is not the device to which " + link + " led before: that is /dev/sdb now"}},
-		"the record of its wipe knows it": {func(s *NodeState) {
-			s.Wiped = []WipeRecord{{Class: "uid", ID: "serial:serial-b", Name: link, Done: true}}
+		"the record of its wipe knows it": {func(s *state.NodeState) {
+			s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Name: link, Done: true}}
 		}, "Degraded PublishClass", []string{"led before"}},
-		"blank": {func(s *NodeState) {
+		"blank": {func(s *state.NodeState) {
 			s.Devices[1] = disk("c")
 			s.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{member}
 		}, "Degraded PublishClass", []string{"led before"}},
-		"nothing was known": {func(*NodeState) {}, "Progressing WipeDevice", nil},
-		"it led to a device that is no longer in the group": {func(s *NodeState) {
+		"nothing was known": {func(*state.NodeState) {}, "Progressing WipeDevice", nil},
+		"it led to a device that is no longer in the group": {func(s *state.NodeState) {
 			s.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-x", Path: link}}
 		}, "Progressing WipeDevice", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), written("c")},
-				Paths: []Path{{Path: link, Number: disk("c").Number}}}
+			s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), written("c")},
+				Paths: []state.Path{{Path: link, Number: disk("c").Number}}}
 			s.Devices[0].Signature = device.SignatureLVM
 			tt.change(&s)
 			s.Identities = device.Identities(s.Devices)
 			checkPlan(t, name, New(testWanted(forced(link)), s), tt.want, tt.says)
 		})
 	}
-	status := physicalVolume(Outcome{Node: NodeState{Before: v1alpha1.VGStatus{
-		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{member}}, Paths: []Path{{Path: link, Number: disk("c").Number},
+	status := physicalVolume(state.Outcome{Node: state.NodeState{Before: v1alpha1.VGStatus{
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{member}}, Paths: []state.Path{{Path: link, Number: disk("c").Number},
 		{Path: "/dev/disk/by-id/other", Number: disk("b").Number}}}}, group("b").PVs[0])
 	if status.Path != link {
 		t.Errorf("the status has the path %s, so the next reconcile would not know the former one", status.Path)
@@ -232,9 +235,9 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 
 // TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists has a path that can lead to another disk after each start.
 func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
-	look := func(groups ...lvm.VG) NodeState {
-		s := NodeState{Report: report(groups...), Devices: []device.Device{disk("b"), written("c")},
-			Paths: []Path{{Path: "/dev/sdc", Number: disk("c").Number}}}
+	look := func(groups ...lvm.VG) state.NodeState {
+		s := state.NodeState{Report: report(groups...), Devices: []device.Device{disk("b"), written("c")},
+			Paths: []state.Path{{Path: "/dev/sdc", Number: disk("c").Number}}}
 		s.Identities = device.Identities(s.Devices)
 		return s
 	}
@@ -255,12 +258,12 @@ func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
 func TestARestoredGroupIsNotDestroyedAgain(t *testing.T) {
 	s := seenWith("b", inactive(foreignGroup("data", nil, "b")))
 	w := testWanted(destroying("uuid-data", "b"))
-	record := WipeRecord{Class: "uid", ID: "serial:serial-b", Groups: []string{"uuid-data"}, Done: true}
-	s.Wiped = []WipeRecord{record}
+	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Groups: []string{"uuid-data"}, Done: true}
+	s.Wiped = []state.WipeRecord{record}
 	checkPlan(t, "restored", New(w, s), "Failed", []string{"exists again", "run vgremove on the node"})
 	s.Wiped[0].Done = false
 	checkPlan(t, "a crash before the wipe", New(w, s), "Progressing WipeDevice", nil)
 	record.ID = "serial:serial-c"
-	s.Wiped = []WipeRecord{record}
+	s.Wiped = []state.WipeRecord{record}
 	checkPlan(t, "its other device", New(w, s), "Progressing WipeDevice", nil)
 }

@@ -1,0 +1,116 @@
+// Package doubt decides whether the metadata of a volume group may be from an earlier time than its data, and which
+// changes wait while it is. The recovery AcceptMetadata ends the doubt.
+package doubt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Of returns why the metadata of the volume group may be from an earlier time than its data, or "". Then space that
+// the metadata calls free can have data, and the extents of a logical volume can have the data of another one. What
+// cannot be read is doubtful too.
+func Of(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+	for _, why := range []string{Replacement(w, s), seenDoubt(w, s, vg)} {
+		if why != "" {
+			return why
+		}
+	}
+	if vg != nil && errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(state.PoolName(w)) {
+		return fmt.Sprintf("the metadata of volume group %s on node %s does not fit that of its thin pool %s: one of "+
+			"them is from an earlier time", w.Name, w.Node, state.PoolName(w))
+	}
+	return ""
+}
+
+// Replacement is the part of doubt that follows from volumes of the API which the volume group does not have.
+func Replacement(w state.Desired, s state.NodeState) string {
+	switch {
+	case s.Replaced.Err != nil:
+		return fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is not "+
+			"known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node, s.Replaced.Err)
+	case len(s.Replaced.Volumes) > 0:
+		return fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier time, and "+
+			"space that it calls free can have data: %s", w.Name, w.Node, recovery.RollbackHint(w))
+	}
+	return ""
+}
+
+// HeldBack returns why changes that are not made while the metadata is in doubt have to wait, or "". An approved
+// recovery that removes lost devices does not wait: the data is lost, and the metadata cannot be restored without them.
+func HeldBack(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+	if lostdevices.Recovers(w, s, vg) {
+		return ""
+	}
+	return Of(w, s, vg)
+}
+
+// Unaccounted returns why the volume group must not be removed although LVM lists no volume of it, or "": objects of
+// the cluster have volumes that no volume group of the node has, or the objects are not known.
+func Unaccounted(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+	if why := Of(w, s, vg); why != "" {
+		return why
+	}
+	where := fmt.Sprintf("volume group %s on node %s is not removed", w.Name, w.Node)
+	if s.Owners.Err != nil {
+		return fmt.Sprintf("%s: whether objects of the cluster have volumes in it is not known: %v", where,
+			s.Owners.Err)
+	}
+	var names []string
+	for volume, owner := range s.Owners.Volumes {
+		if mayBeIn(w, owner) && !ownership.IsListed(s.Report, volume) {
+			names = append(names, owner.Describe())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%s: it does not have the volumes of objects of the cluster, so its metadata may be from an "+
+		"earlier time: %s: %s; if these volumes are not needed, delete their claims", where, state.Joined(names),
+		recovery.RollbackHint(w))
+}
+
+// mayBeIn returns true if the volume of an object was created in the volume group of the device class on this node, or
+// may have been: a PersistentVolume without LogicalVolume has no device class.
+func mayBeIn(w state.Desired, o state.VolumeOwner) bool {
+	if o.LogicalVolume == "" {
+		return o.PersistentVolume != "" && o.VolumeNode == w.Node
+	}
+	return o.Created && o.Node == w.Node && (o.DeviceClass == w.Name || o.DeviceClass == "" && w.Spec.Default)
+}
+
+// DeletionProblem returns why no orphan of the volume group can be deleted or imported, or "".
+func DeletionProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	if problems := ownership.Namesakes(w, s); len(problems) > 0 {
+		return problems[0].Message
+	}
+	switch {
+	case vg == nil && len(s.Report.Named(w.Name)) > 0:
+		return where + ": there is another volume group with this name: rename it, or detach its devices"
+	case vg == nil:
+		return where + " does not exist or is missing"
+	case ownership.Foreign(w, vg) != "":
+		return ownership.Foreign(w, vg)
+	}
+	if problems := health.BrokenGroup(w, s, vg); len(problems) > 0 {
+		return problems[0].Message
+	}
+	if why := Of(w, s, vg); why != "" {
+		return why
+	}
+	if s.Owners.Err != nil {
+		return fmt.Sprintf("%s: whether its volumes belong to objects of the cluster is not known: %v", where,
+			s.Owners.Err)
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package orphans
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// RemovalTimes returns when the logical volumes of deleted LogicalVolumes are removed, by name. The record must be
+// about the LogicalVolume for which the logical volume was last tagged: a logical volume that was imported since has
+// the UID of another LogicalVolume, and is kept even if etcd is restored from a backup without that object.
+func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
+	retention, set := w.Spec.DeletedVolumeRetention.Duration()
+	vg := ownership.GroupOf(w, s)
+	if !set || vg == nil {
+		return nil
+	}
+	times := map[string]time.Time{}
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		record, deleted := s.Deletions[lv.Name]
+		if deleted && state.TagOf(lv, v1alpha1.VolumeUIDTagPrefix) == string(record.UID) &&
+			w.IsThisCluster(state.TagOf(lv, v1alpha1.ClusterTagPrefix)) {
+			times[lv.Name] = record.Time.Add(retention)
+		}
+	}
+	return times
+}
+
+// Expired returns the names of the logical volumes of deleted LogicalVolumes that are to be removed now. It omits those
+// that must not be removed, for example because they are in use. An open recovery comes first. If the metadata of the
+// volume group may be that of an earlier time, nothing is removed: extents of the logical volume can have other data
+// since, and LVM can discard them.
+func Expired(w state.Desired, s state.NodeState, now time.Time) []string {
+	vg := ownership.GroupOf(w, s)
+	if vg == nil || w.Deleting || hasRecovery(w) || doubt.DeletionProblem(w, s, vg) != "" {
+		return nil
+	}
+	var names []string
+	for name, removal := range RemovalTimes(w, s) {
+		if !now.Before(removal) && orphanProblem(w, s, vg, vg.LV(name)) == "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hasRecovery returns true if a recovery of the volume group is open, approved or not.
+func hasRecovery(w state.Desired) bool {
+	open := []v1alpha1.RecoveryAction{v1alpha1.RecoveryRestoreMetadata, v1alpha1.RecoveryRestoreLabels,
+		v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryFreePoolSpace}
+	return w.Recovery != nil || slices.Contains(open, w.Open) ||
+		len(w.Orphans) > 0 || w.Import != nil || w.Check != nil
+}
+
+// DeletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.
+func DeletedAction(s state.NodeState, vg *lvm.VG) state.Action {
+	if len(s.Expired) == 0 || s.ErasingWaits != "" {
+		return state.Action{}
+	}
+	a := state.Action{Kind: state.RemoveDeleted}
+	for _, name := range s.Expired[:min(len(s.Expired), state.MaxNamesOfCommand)] {
+		a.Volumes = append(a.Volumes, vg.LV(name).UUID)
+	}
+	return a
+}

@@ -1,0 +1,171 @@
+// Package orphans decides about logical volumes that no object of the cluster has: the recovery DeleteOrphans, and
+// the removal of volumes whose LogicalVolumes were deleted while their node did not exist.
+package orphans
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Open adds the logical volumes that an LVMRecovery deletes.
+func Open(w *state.Desired, r *v1alpha1.LVMRecovery) { w.Orphans = r.Spec.Volumes }
+
+// NewPlan returns which logical volumes of w.Orphans are deleted. It returns in problem why one of them cannot
+// be.
+func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
+	vg := ownership.GroupOf(w, s)
+	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
+		return nil, problem
+	}
+	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID}
+	for _, name := range slices.Sorted(slices.Values(w.Orphans)) {
+		lv := vg.LV(name)
+		if lv == nil {
+			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
+				"without it", w.Name, w.Node, name)
+		}
+		if problem := orphanProblem(w, s, vg, lv); problem != "" {
+			return nil, problem
+		}
+		p.LostVolumes = append(p.LostVolumes, v1alpha1.RecoveryVolume{Name: name, UUID: lv.UUID, Size: int64(lv.Size),
+			Claim: recovery.ClaimOf(lv)})
+	}
+	p.LostVolumeCount = int32(len(p.LostVolumes))
+	p.KeptVolumeCount = int32(recovery.CountKept(vg, p.LostVolumes))
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryDeleteOrphans, w.Node, w.Name, p)
+	return p, ""
+}
+
+// orphanProblem returns why a logical volume must not be deleted, or "".
+func orphanProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) string {
+	where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, lv.Name, w.Node)
+	if owner := s.Owners.Of[lv.Name]; owner != "" {
+		return fmt.Sprintf("%s belongs to %s, so it is not deleted: if it is not needed, delete its "+
+			"PersistentVolumeClaim or VolumeSnapshot", where, owner)
+	}
+	switch {
+	case lv.Attr.IsThinPool():
+		return where + " is a thin pool, not a volume"
+	case lv.Attr.Open() && !slices.Contains(s.Erasing, lv.Name):
+		return where + " is in use: unmount it, or end what uses it (see dmsetup ls --tree and lsof on the node)"
+	}
+	if lv.PoolName != "" && !vg.IsPoolActive(lv.PoolName) {
+		return fmt.Sprintf("%s is in the thin pool %s, which is not active: repair the pool first", where, lv.PoolName)
+	}
+	if dependents := vg.Dependents(lv); len(dependents) > 0 {
+		return fmt.Sprintf("%s is needed by %s, which would be lost: delete what needs it first", where,
+			state.Joined(dependents))
+	}
+	return ""
+}
+
+// orphansLeft returns the volumes of an approved plan that still exist.
+func orphansLeft(w state.Desired, vg *lvm.VG) []*lvm.LV {
+	var left []*lvm.LV
+	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryDeleteOrphans {
+		return left
+	}
+	for i := range vg.LVs {
+		if slices.Contains(w.Recovery.Volumes, vg.LVs[i].UUID) {
+			left = append(left, &vg.LVs[i])
+		}
+	}
+	return left
+}
+
+func haveOwner(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	return slices.ContainsFunc(orphansLeft(w, vg), func(lv *lvm.LV) bool { return s.Owners.Of[lv.Name] != "" })
+}
+
+// Problem returns why an approved recovery must not delete the volumes that are left, or "".
+func Problem(w state.Desired, s state.NodeState) string {
+	vg := ownership.GroupOf(w, s)
+	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
+		return problem
+	}
+	for _, lv := range orphansLeft(w, vg) {
+		if problem := orphanProblem(w, s, vg, lv); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+// Action deletes orphans that an approved plan lists.
+func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	left := orphansLeft(w, vg)
+	if len(left) == 0 || s.ErasingWaits != "" || Problem(w, s) != "" {
+		return state.Action{}
+	}
+	a := state.Action{Kind: state.RemoveOrphans}
+	for _, lv := range left[:min(len(left), state.MaxNamesOfCommand)] {
+		a.Volumes = append(a.Volumes, lv.UUID)
+	}
+	return a
+}
+
+// Removing returns the names of the logical volumes whose removal is approved and possible, or due: of an approved
+// recovery, and of deleted LogicalVolumes.
+func Removing(w state.Desired, s state.NodeState) []string {
+	names := slices.Clone(s.Expired)
+	vg := ownership.GroupOf(w, s)
+	if vg == nil || Problem(w, s) != "" {
+		return names
+	}
+	for _, lv := range orphansLeft(w, vg) {
+		names = append(names, lv.Name)
+	}
+	return names
+}
+
+// Status is RecoveryStatus for the deletion of orphans. If one of the volumes has an owner again, the approval is
+// no longer valid. Other problems delay the deletion.
+func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+	status := r.Status
+	vg := ownership.GroupOf(w, o.Node)
+	if w.Recovery == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID || haveOwner(w, o.Node, vg) {
+		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
+			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
+				return NewPlan(w, o.Node, created)
+			}, orphanConsequence)
+		return status
+	}
+	if left := len(orphansLeft(w, vg)); left > 0 {
+		recovery.SetRunning(&status, orphanProgress(o, w, left), r.Now)
+		return status
+	}
+	status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
+	status.Message = fmt.Sprintf("logical volumes deleted from volume group %s on node %s: %d", w.Name, w.Node,
+		status.Plan.LostVolumeCount)
+	return status
+}
+
+// orphanProgress returns what an approved deletion does or waits for.
+func orphanProgress(o state.Outcome, w state.Desired, left int) string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	if problem := Problem(w, o.Node); problem != "" {
+		return "waiting: " + problem
+	}
+	if o.Node.ErasingWaits != "" {
+		return fmt.Sprintf("in progress: %d of %d volumes are left: %s", left, len(w.Recovery.Volumes),
+			o.Node.ErasingWaits)
+	}
+	return fmt.Sprintf("in progress: %s: %d of %d volumes are left", state.RemoveOrphans, left, len(w.Recovery.Volumes))
+}
+
+// orphanConsequence describes the plan of a deletion of orphans.
+func orphanConsequence(p *v1alpha1.RecoveryPlan) string {
+	return fmt.Sprintf("logical volumes that are deleted with their data: %d, volumes kept: %d", p.LostVolumeCount,
+		p.KeptVolumeCount)
+}

@@ -1,0 +1,95 @@
+package ownership
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// RecordedUUID returns the UUID of the device class' volume group on this node from the node status or, if it was
+// lost, from the class that this agent published. It returns "" if there is no record.
+func RecordedUUID(s state.NodeState) string {
+	if s.Before.UUID == "" && s.Class != nil {
+		return s.Class.VolumeGroupUUID
+	}
+	return s.Before.UUID
+}
+
+// GroupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
+// name is not used. Without a record, or if the loss of the recorded group was approved, it is the group with the name,
+// if there is only one.
+func GroupOf(w state.Desired, s state.NodeState) *lvm.VG {
+	recorded := RecordedUUID(s)
+	named := NamedGroups(w, s.Report)
+	for _, vg := range named {
+		if vg.UUID == recorded {
+			return vg
+		}
+	}
+	if len(named) == 1 && (recorded == "" || AdoptedByUUID(w, named[0].UUID) || replaces(w.Recovery, named[0], w)) {
+		return named[0]
+	}
+	return nil
+}
+
+// Namesakes reports other volume groups with the name of the device class. If several exist, LVM does not change any
+// of them by name. A single one could be confused with the missing one.
+func Namesakes(w state.Desired, s state.NodeState) []state.Problem {
+	named := NamedGroups(w, s.Report)
+	recorded := RecordedUUID(s)
+	if len(named) > 1 {
+		return Duplicates(w, s)
+	}
+	if len(named) == 1 && GroupOf(w, s) == nil && NotOurs(w, named[0]) == "" {
+		return []state.Problem{NamesakeProblem(fmt.Sprintf(
+			"volume group %s (%s) of the device class is missing on node %s, which has another one of this name: %s. "+
+				"Attach the disks of the missing one again; or, to use the other one instead, add to the device "+
+				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+			w.Name, recorded, w.Node, Described(named[0]), w.Node, named[0].UUID))}
+	}
+	return nil
+}
+
+// Duplicates reports several volume groups with the name of the device class.
+func Duplicates(w state.Desired, s state.NodeState) []state.Problem {
+	named := NamedGroups(w, s.Report)
+	recorded := RecordedUUID(s)
+	if len(named) < 2 {
+		return nil
+	}
+	var list []string
+	for _, vg := range named {
+		text := Described(vg)
+		if vg.UUID == recorded {
+			text += ", which belongs to the device class"
+		}
+		list = append(list, text)
+	}
+	return []state.Problem{NamesakeProblem(fmt.Sprintf(
+		"node %s has %d volume groups with the name %s, so LVM cannot change any of them: %s. "+
+			"Detach the disks of the one that does not belong here; or, to use it with its volumes, create a device "+
+			"class with another name for this node, with adopt: [{node: %s, volumeGroupUUID: UUID}]; or rename it on "+
+			"the node: vgrename UUID NEWNAME", w.Node, len(named), w.Name, strings.Join(list, "; "), w.Node))}
+}
+
+// NamesakeProblem returns the problem of several volume groups with one name.
+func NamesakeProblem(message string) state.Problem {
+	p := state.DeviceProblem(v1alpha1.ReasonDuplicateVolumeGroup, message, nil)
+	p.AffectsClass = true
+	return p
+}
+
+// Described returns a description of a volume group with its devices and tags.
+func Described(vg *lvm.VG) string {
+	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(lvm.PVNames(vg.PVs), ", "),
+		strings.Join(vg.Tags, ", "))
+}
+
+// replaces returns true if the recovery allows the loss of a whole volume group, and another one was created for the
+// device class since.
+func replaces(r *state.Recovery, vg *lvm.VG, w state.Desired) bool {
+	return r != nil && r.WholeGroup && NotOurs(w, vg) == "" && TagValue(vg, v1alpha1.NodeTagPrefix) == w.Node
+}

@@ -1,0 +1,112 @@
+package rollback
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/labels"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+)
+
+// metadataProblem returns why a deleted volume group cannot be restored, or "".
+func metadataProblem(w state.Desired, s state.NodeState) string {
+	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	if problem := labels.GroupProblem(w, s, nil); problem != "" {
+		return problem
+	}
+	switch a := s.Archive; {
+	case a.Err != nil:
+		return fmt.Sprintf("%s: its earlier metadata cannot be used: %v", where, a.Err)
+	case a.Metadata == nil:
+		return where + ": its earlier metadata was not read yet"
+	case len(a.ThinPools) > 0:
+		return fmt.Sprintf("%s had the thin pool %s: when a volume group is deleted, LVM deletes the volumes in the "+
+			"metadata of the pool too, so the metadata of the volume group does not bring them back; restore their "+
+			"data from a backup; to create the volume group again, %s", where, state.Joined(a.ThinPools),
+			recovery.LostDevicesHint(w))
+	}
+	for _, uuid := range s.Archive.PVs {
+		switch pv := health.Unassigned(s, uuid); {
+		case pv == nil:
+			return fmt.Sprintf("%s: its physical volume %s (%s) is not attached, has lost its label, or belongs to "+
+				"another volume group now: all its physical volumes are needed", where, uuid, state.BeforeOf(s,
+				uuid).Name)
+		case s.Failing[state.NumberOf(*pv)] != nil:
+			return fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v", where, pv.Name, uuid,
+				s.Failing[state.NumberOf(*pv)])
+		}
+	}
+	return ""
+}
+
+// NewDeletedPlan returns with which metadata a deleted volume group is restored. It returns in problem why it cannot
+// be. objects are the volumes of the device class according to the API.
+func NewDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
+	if problem := metadataProblem(w, s); problem != "" {
+		return nil, problem
+	}
+	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created,
+		VolumeGroupUUID: s.Archive.UUID, MetadataSource: recovery.Describe(s.Archive.Metadata)}
+	for _, uuid := range s.Archive.PVs {
+		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: uuid, Name: health.Unassigned(s, uuid).Name,
+			DeviceID: state.BeforeOf(s, uuid).DeviceID})
+	}
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
+	labels.CountVolumes(p, s.Archive.Metadata, objects)
+	return p, ""
+}
+
+// RestoreAction is the next action of an approved recovery of a volume group that is missing, or is empty.
+func RestoreAction(w state.Desired, s state.NodeState) state.Action {
+	if allowsMetadata(w, s) {
+		return state.Action{Kind: state.RestoreGroup}
+	}
+	return labels.Action(w, s, nil)
+}
+
+// allowsMetadata returns true if the approval is for the metadata that would be restored now.
+func allowsMetadata(w state.Desired, s state.NodeState) bool {
+	r := w.Recovery
+	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata {
+		return false
+	}
+	p, problem := NewDeletedPlan(w, s, nil, r.Created)
+	return problem == "" && p.ID == r.PlanID
+}
+
+// Status is RecoveryStatus for the restore of a deleted volume group.
+func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+	status := r.Status
+	vg := ownership.GroupOf(w, o.Node)
+	if vg != nil && (w.Recovery == nil || w.Recovery.Replaces) {
+		return rollbackStatus(o, w, r)
+	}
+	switch {
+	case w.Recovery != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
+		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
+		status.Message = fmt.Sprintf("volume group %s on node %s was restored; volumes that it does not have: %d",
+			w.Name, w.Node, status.Plan.LostVolumeCount)
+	case allowsMetadata(w, o.Node):
+		recovery.SetRunning(&status, recovery.Progress(o, nil), r.Now)
+	default:
+		w.Recovery = nil
+		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
+			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
+				return NewDeletedPlan(w, o.Node, r.Volumes, created)
+			}, metadataConsequence)
+	}
+	return status
+}
+
+// metadataConsequence describes the plan of a restore of a volume group.
+func metadataConsequence(p *v1alpha1.RecoveryPlan) string {
+	return fmt.Sprintf("the volume group is restored with the metadata in %s; volumes restored: %d, volumes that the "+
+		"metadata does not have: %d; data that was written to the devices since then, or discarded, is not restored",
+		p.MetadataSource, p.KeptVolumeCount, p.LostVolumeCount)
+}

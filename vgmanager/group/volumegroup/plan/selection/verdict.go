@@ -1,0 +1,78 @@
+package selection
+
+import (
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+)
+
+// ClassState is a device class with the observation of the node for it.
+type ClassState struct {
+	Desired state.Desired
+	Node    state.NodeState
+}
+
+// Verdict is the result of the rules of a device class for a device.
+type Verdict struct {
+	Class    string
+	Eligible bool
+	// Codes are the reasons that only apply to this class.
+	Codes []device.Code
+}
+
+// Judge returns the verdict of each device class of the node on a device. A class that names its devices has no
+// verdict on other devices.
+func Judge(classes []ClassState, d device.Device) []Verdict {
+	var verdicts []Verdict
+	for _, class := range classes {
+		if reasons, meant := class.Reasons(d); meant {
+			verdicts = append(verdicts, newVerdict(class.Desired.Name, reasons))
+		}
+	}
+	return verdicts
+}
+
+// Reasons returns the Reasons of a device class against a device. It returns false if the class does not select the
+// device.
+func (c ClassState) Reasons(d device.Device) ([]device.Reason, bool) {
+	w := c.Desired
+	s := c.Node
+	pvs := state.PhysicalVolumes(s.Report)
+	if isOwnPV(w, s, pvs[d.Number]) {
+		return nil, true
+	}
+	if at := slices.IndexFunc(s.Paths, func(p state.Path) bool {
+		return p.Err == nil &&
+			p.Number == d.Number
+	}); at >= 0 {
+		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
+		_, wipeable := newWipeTarget(w, s, s.Paths[at], d, reasons)
+		return withApproval(w, s, d, reasons, len(reasons) == 0 || wipeable), true
+	}
+	if w.UsesExisting() || !state.Discovers(w.Selectors) {
+		return nil, false
+	}
+	if !state.Finds(w.Selectors, d) {
+		return []device.Reason{{Code: device.NotSelected}}, true
+	}
+	reasons, selected := discoveredReasons(w, s, pvs, d, ownership.GroupOf(w, s) != nil)
+	return withApproval(w, s, d, reasons, selected && len(reasons) == 0), selected
+}
+
+// ofClass are the codes that depend on the device class, not on the device.
+var ofClass = []device.Code{
+	device.NotSelected, device.UsedByOtherDeviceClass, device.RemovalRequested, device.NotAtCreation, device.TooYoung,
+	device.AwaitingApproval, device.ChangedSinceReview,
+}
+
+func newVerdict(class string, reasons []device.Reason) Verdict {
+	v := Verdict{Class: class, Eligible: len(reasons) == 0}
+	for _, r := range reasons {
+		if slices.Contains(ofClass, r.Code) && !slices.Contains(v.Codes, r.Code) {
+			v.Codes = append(v.Codes, r.Code)
+		}
+	}
+	return v
+}

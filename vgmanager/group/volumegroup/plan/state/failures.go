@@ -1,0 +1,74 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Failure is a change that failed at its last attempt.
+type Failure struct {
+	Kind Kind
+	// Subject is what the change is for (Action.Subject).
+	Subject string
+	Err     error
+}
+
+// MaxFailures is the number of failures to remember for a volume group.
+const MaxFailures = 32
+
+// WithFailure returns the failures after an attempt: with that of the action as the latest one, or without it if err
+// is nil.
+func WithFailure(list []Failure, a Action, err error) []Failure {
+	list = slices.DeleteFunc(slices.Clone(list), func(f Failure) bool { return f.isOf(a) })
+	if err == nil {
+		return list
+	}
+	list = append(list, Failure{Kind: a.Kind, Subject: a.Subject(), Err: err})
+	return list[max(0, len(list)-MaxFailures):]
+}
+
+// Subject returns the devices or volumes that the action is for, as text.
+func (a Action) Subject() string {
+	subject := []string{a.VGUUID, a.Wipe.Path, a.Volume, a.Label.UUID}
+	for _, d := range a.Devices {
+		subject = append(subject, d.Name)
+	}
+	for _, pv := range a.PVs {
+		subject = append(subject, pv.UUID)
+	}
+	return strings.Join(slices.DeleteFunc(subject, func(part string) bool { return part == "" }), " ")
+}
+
+func (f Failure) isOf(a Action) bool { return f.Kind == a.Kind && f.Subject == a.Subject() }
+
+// NextOf returns the first action that is due. An action that failed comes after all others, so that it does not keep
+// them from being performed, unless they need it. Of several that failed, the one that was not tried for longest is
+// next.
+func NextOf(s NodeState, due []Action) Action {
+	var failed Action
+	oldest := len(s.Failures)
+	for _, a := range due {
+		at := slices.IndexFunc(s.Failures, func(f Failure) bool { return f.isOf(a) })
+		switch {
+		case a.Kind == Nothing:
+		case at < 0 || Allowed[a.Kind].first:
+			return a
+		case at < oldest:
+			failed, oldest = a, at
+		}
+	}
+	return failed
+}
+
+// Failures returns the problems of actions that failed, are still due, and are not tried next.
+func Failures(s NodeState, due []Action, next Action) []Problem {
+	var problems []Problem
+	for _, f := range s.Failures {
+		if !f.isOf(next) && slices.ContainsFunc(due, f.isOf) {
+			problems = append(problems, Problem{Event: FailureEvents[f.Kind],
+				Message: fmt.Sprintf("%v; it is tried again after other changes", f.Err)})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,329 @@
+// Package poolmetadata reads, repairs and activates the metadata of thin pools. What can take hours runs in the
+// background.
+package poolmetadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/attempts"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
+)
+
+// retryInspection is the delay before metadata that could not be read is read again.
+const retryInspection = time.Minute
+
+// LVM changes logical volumes, and reads the IDs of the volumes of a thin pool.
+type LVM interface {
+	Apply(ctx context.Context, c lvm.Change) error
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
+}
+
+// Pools reads, repairs and activates the metadata of the thin pools of this node.
+type Pools struct {
+	LVM LVM
+	// Read, salvageTo and isBlank are Inspect, Salvage and IsBlank of Options.
+	Read      func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
+	SalvageTo func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error)
+	IsBlank   func(ctx context.Context, device string) (bool, error)
+	StateDir  string
+	// Faults has why LVM did not activate thin pools, and inspections what is known about their metadata, by volume
+	// group.
+	Faults      map[string]error
+	Inspections *Inspections
+	Attempts    attempts.All
+	Now         func() time.Time
+	Wake        func()
+}
+
+// Perform performs the actions of the repair of a thin pool.
+func (m *Pools) Perform(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	pool := w.Spec.ThinPoolConfig.Name
+	switch a.Kind {
+	case state.InspectPool:
+		return m.startInspection(ctx, w, ownership.GroupOf(w, s))
+	case state.RepairPool:
+		return m.startRepair(ctx, w, s)
+	case state.ActivatePool:
+		return m.activateRepaired(ctx, w, ownership.GroupOf(w, s))
+	}
+	return m.LVM.Apply(ctx, lvm.LVRemoveLost{VG: w.Name, Pool: pool, UUIDs: a.Volumes})
+}
+
+// startRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
+// the one that the approved plan is based on.
+func (m *Pools) startRepair(ctx context.Context, w state.Desired, s state.NodeState) error {
+	vg, planned := ownership.GroupOf(w, s), s.Inspection
+	target, err := MetadataOf(w, vg)
+	if err != nil {
+		return err
+	}
+	var options []string
+	if planned.Metadata.SuperblockLost {
+		options = target.RepairOptions()
+	}
+	pool := w.Spec.ThinPoolConfig.Name
+	m.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		now := m.Inspect(ctx, w.Name, pool, target)
+		if now.Err != nil || !reflect.DeepEqual(now, *planned) {
+			return now, true
+		}
+		if planned.Metadata.Salvaged {
+			err = m.salvage(ctx, w.Name, pool, target, planned.Metadata)
+		} else {
+			err = m.LVM.Apply(ctx, lvm.ThinPoolRepair{VG: w.Name, Pool: pool, Options: options})
+		}
+		if err != nil {
+			return state.PoolInspection{Err: err}, true
+		}
+		return state.PoolInspection{}, false
+	})
+	return nil
+}
+
+// salvage writes the metadata of an inactive pool again from what the agent can read, which must be what was planned.
+func (m *Pools) salvage(ctx context.Context, vg, pool string, target thinmeta.Pool,
+	planned *thinmeta.Metadata) error {
+	activate := lvm.ThinMetadataActivate{VG: vg, Pool: pool}
+	if err := m.LVM.Apply(ctx, activate); err != nil {
+		return err
+	}
+	target.Device = activate.Device()
+	file := m.SalvageFile(vg)
+	devices, err := m.SalvageTo(ctx, target, file)
+	if err = errors.Join(err, m.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: vg, Pool: pool})); err != nil {
+		return err
+	}
+	if !maps.Equal(devices, planned.Devices) {
+		return errors.Join(fmt.Errorf("the metadata of thin pool %s/%s has changed since it was planned", vg, pool),
+			os.Remove(file))
+	}
+	err = m.LVM.Apply(ctx, lvm.ThinPoolRestore{VG: vg, Pool: pool, File: file})
+	if errors.Is(err, lvm.ErrRunning) {
+		return err // the command reads the file
+	}
+	return errors.Join(err, os.Remove(file))
+}
+
+// SalvageFile is the file with the metadata of the pool of a volume group that salvage writes.
+func (m *Pools) SalvageFile(vg string) string {
+	return filepath.Join(m.StateDir, "salvaged-"+vg+".xml")
+}
+
+// removeSalvaged removes the file that a repair left. A command that has it open still reads it.
+func (m *Pools) removeSalvaged(vg string) error {
+	if err := os.Remove(m.SalvageFile(vg)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the file that a repair of the thin pool of volume group %s left: %w", vg, err)
+	}
+	return nil
+}
+
+// RemoveAbandoned removes the file of a repair if the LVMRecovery was deleted before the repair ended.
+func (m *Pools) RemoveAbandoned(w state.Desired) error {
+	if w.Open == v1alpha1.RecoveryRepairThinPool || m.Inspections.running(w.Name) {
+		return nil
+	}
+	return m.removeSalvaged(w.Name)
+}
+
+// activateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
+func (m *Pools) activateRepaired(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+	m.Inspections.forget(w.Name)
+	if err := m.removeSalvaged(w.Name); err != nil {
+		return err
+	}
+	err := m.CheckBlank(ctx, w, vg)
+	if err == nil {
+		err = m.LVM.Apply(ctx, lvm.ThinPoolActivate{VG: w.Name})
+	}
+	m.RecordFault(w, err)
+	if errors.Is(err, lvm.ErrNoData) {
+		return nil
+	}
+	return err
+}
+
+// RecordFault records why LVM did not activate the thin pool of a class, and counts the attempt, so that the next one
+// is delayed.
+func (m *Pools) RecordFault(w state.Desired, err error) {
+	if w.Spec.ThinPoolConfig == nil {
+		return
+	}
+	delete(m.Faults, w.Name)
+	for _, fault := range []error{lvm.ErrPoolCheck, lvm.ErrTransaction, lvm.ErrNoData} {
+		if errors.Is(err, fault) {
+			m.Faults[w.Name] = fault
+			m.Attempts.Add(w.Name, w.Spec.ThinPoolConfig.Name, m.Now())
+			return
+		}
+	}
+}
+
+// CheckBlank returns ErrPoolCheck if the kernel would write new, empty metadata when the inactive pool of a class is
+// activated, although the pool has had volumes. All volumes would be lost. LVM does not find this (thinmeta.IsBlank).
+// In a group that misses a physical volume, LVM activates a pool only if the missing one is not needed for it.
+func (m *Pools) CheckBlank(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+	if w.Spec.ThinPoolConfig == nil || vg == nil {
+		return nil
+	}
+	name := w.Spec.ThinPoolConfig.Name
+	pool := vg.ThinPool(name)
+	if pool == nil || pool.TransactionID == nil || *pool.TransactionID == 0 || vg.IsPoolActive(name) ||
+		vg.Unreadable(vg.LV(name)) {
+		return nil
+	}
+	activate := lvm.ThinMetadataActivate{VG: w.Name, Pool: name}
+	if err := m.LVM.Apply(ctx, activate); err != nil {
+		return err
+	}
+	blank, err := m.IsBlank(ctx, activate.Device())
+	if err = errors.Join(err, m.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: w.Name, Pool: name})); err != nil {
+		return err
+	}
+	if blank {
+		return fmt.Errorf("thin pool %s/%s on node %s: the first block of its metadata has only zeros, and an "+
+			"activation would delete all volumes: %w", w.Name, name, w.Node, lvm.ErrPoolCheck)
+	}
+	return nil
+}
+
+// MetadataOf returns what LVM's metadata says about the thin pool of a class.
+func MetadataOf(w state.Desired, vg *lvm.VG) (thinmeta.Pool, error) {
+	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
+	if pool == nil || pool.TransactionID == nil || pool.ChunkSize == 0 {
+		return thinmeta.Pool{},
+			fmt.Errorf("volume group %s on node %s: LVM does not report the properties of thin pool %s",
+				w.Name, w.Node, w.Spec.ThinPoolConfig.Name)
+	}
+	return thinmeta.Pool{TransactionID: *pool.TransactionID, ChunkSectors: uint64(pool.ChunkSize) / 512,
+		Chunks: uint64(pool.Size / pool.ChunkSize)}, nil
+}
+
+// Inspections has what is known about the metadata of thin pools, by volume group. An inspection can take hours, so it
+// does not run in a reconcile.
+type Inspections struct {
+	mu   sync.Mutex
+	list map[string]*inspection
+}
+
+type inspection struct {
+	state.PoolInspection
+	// transaction and pool identify the metadata that was read.
+	pool        string
+	transaction uint64
+	ended       time.Time
+}
+
+// NewInspections returns inspections without results.
+func NewInspections() *Inspections { return &Inspections{list: map[string]*inspection{}} }
+
+// Of returns what is known about the metadata Of the pool Of a class, or nil. It forgets an inspection Of metadata that
+// may have changed: if the pool is active, was changed by LVM, or is no longer being repaired.
+func (all *Inspections) Of(w state.Desired, vg *lvm.VG, now time.Time) *state.PoolInspection {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	i := all.list[w.Name]
+	if i == nil {
+		return nil
+	}
+	needed := w.Open == v1alpha1.RecoveryRepairThinPool || w.Open == v1alpha1.RecoveryRestoreMetadata
+	if !i.Running && (!needed || !isSame(w, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
+		delete(all.list, w.Name)
+		return nil
+	}
+	seen := i.PoolInspection
+	return &seen
+}
+
+func isSame(w state.Desired, vg *lvm.VG, i *inspection) bool {
+	if vg == nil || w.Spec.ThinPoolConfig == nil || vg.IsPoolActive(w.Spec.ThinPoolConfig.Name) {
+		return false
+	}
+	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
+	return pool != nil && pool.UUID == i.pool && pool.TransactionID != nil && *pool.TransactionID == i.transaction
+}
+
+// running returns true if metadata of the volume group is being read or written.
+func (all *Inspections) running(group string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	i := all.list[group]
+	return i != nil && i.Running
+}
+
+func (all *Inspections) set(group string, i *inspection) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.list[group] = i
+}
+
+func (all *Inspections) forget(group string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.list, group)
+}
+
+// startInspection reads the metadata of the inactive pool of a class in the background.
+func (m *Pools) startInspection(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+	target, err := MetadataOf(w, vg)
+	if err != nil {
+		return err
+	}
+	m.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		return m.Inspect(ctx, w.Name, w.Spec.ThinPoolConfig.Name, target), true
+	})
+	return nil
+}
+
+// InBackground runs work on the metadata of an inactive pool, which can take hours. work returns what is known about
+// the metadata afterwards, or false if nothing is known. Only one runs for a pool, because the plan waits for its end.
+// Its programs have time limits.
+func (m *Pools) InBackground(ctx context.Context, w state.Desired, vg *lvm.VG, target thinmeta.Pool,
+	work func(context.Context) (state.PoolInspection, bool)) {
+	i := &inspection{pool: vg.ThinPool(w.Spec.ThinPoolConfig.Name).UUID, transaction: target.TransactionID}
+	i.Running = true
+	m.Inspections.set(w.Name, i)
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		known, is := work(ctx)
+		if is {
+			m.Inspections.set(w.Name, &inspection{PoolInspection: known, pool: i.pool, transaction: i.transaction,
+				ended: m.Now()})
+		} else {
+			m.Inspections.forget(w.Name)
+		}
+		m.Wake()
+	}()
+}
+
+// Inspect reads the metadata of an inactive pool. LVM does not activate the pool meanwhile.
+func (m *Pools) Inspect(ctx context.Context, vg, pool string, target thinmeta.Pool) state.PoolInspection {
+	ids, err := m.LVM.ThinDeviceIDs(ctx, vg, pool)
+	if err != nil {
+		return state.PoolInspection{Err: err}
+	}
+	activate := lvm.ThinMetadataActivate{VG: vg, Pool: pool}
+	if err := m.LVM.Apply(ctx, activate); err != nil {
+		return state.PoolInspection{Err: err}
+	}
+	target.Device = activate.Device()
+	metadata, err := m.Read(ctx, target)
+	if closed := m.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: vg, Pool: pool}); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return state.PoolInspection{Err: err}
+	}
+	return state.PoolInspection{Metadata: metadata, IDs: ids}
+}

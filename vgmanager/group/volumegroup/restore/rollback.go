@@ -1,0 +1,145 @@
+// Package restore restores labels and metadata of volume groups, and remembers the changes of the metadata that were
+// seen.
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/rollback"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/poolmetadata"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/classes"
+)
+
+// LVM reads and writes LVM's metadata.
+type LVM interface {
+	Apply(ctx context.Context, c lvm.Change) error
+	LabelCheck(ctx context.Context, device string) error
+	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
+	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
+		[]string, error)
+}
+
+// Devices reads the block devices of the node.
+type Devices interface {
+	List(ctx context.Context) ([]device.Device, error)
+	Content(ctx context.Context, d device.Device) ([]device.Signature, []device.Reason)
+}
+
+// Restores restore labels and metadata of the volume groups of this node.
+type Restores struct {
+	LVM      LVM
+	Devices  Devices
+	Objects  *clusterobjects.Objects
+	Pools    *poolmetadata.Pools
+	StateDir string
+	// Sequences has the highest change of each volume group that was seen.
+	Sequences *Sequences
+	// Verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
+	Verified map[string][]string
+	// Replacements has what is known about metadata that was replaced, by volume group.
+	Replacements map[string]Replacement
+}
+
+// Rollback reads what a recovery needs that restores the metadata of a volume group that exists.
+func (t *Restores) Rollback(ctx context.Context, w state.Desired, s state.NodeState) (state.Rollback, error) {
+	vg := ownership.GroupOf(w, s)
+	if w.Open != v1alpha1.RecoveryRestoreMetadata || vg == nil {
+		return state.Rollback{}, nil
+	}
+	var err error
+	if s.Rollback.Absent, err = t.Objects.Absent(ctx, w, vg); err != nil || !rollback.NeedsEarlierMetadata(w, s) {
+		return s.Rollback, err
+	}
+	s.Rollback.Present, s.Rollback.Earlier, s.Rollback.Rejected, s.Rollback.Err = t.earlierMetadata(ctx, w, s)
+	return s.Rollback, nil
+}
+
+// earlierMetadata reads the present metadata of a volume group and the newest earlier one that fits.
+func (t *Restores) earlierMetadata(ctx context.Context, w state.Desired, s state.NodeState) (present,
+	earlier *textmeta.Metadata, rejected []string, err error) {
+	if present, err = t.LVM.ReadMetadata(ctx, ownership.GroupOf(w, s).PVs[0].Name); err != nil {
+		return nil, nil, nil, err
+	}
+	s.Rollback.Present = present
+	earlier, rejected, err = t.LVM.FindMetadata(ctx, w.Name, rollback.FitsRollback(w, s))
+	return present, earlier, rejected, err
+}
+
+// StartRestore restores earlier metadata of a volume group that exists. It reads everything again that the approved
+// plan is based on, in the same call. The metadata of a thin pool can take hours to read, so this runs in the
+// background.
+func (t *Restores) StartRestore(ctx context.Context, w state.Desired, s state.NodeState) error {
+	if w.Spec.ThinPoolConfig == nil {
+		return t.restoreEarlier(ctx, w, s)
+	}
+	vg, planned := ownership.GroupOf(w, s), s.Inspection
+	target, err := poolmetadata.MetadataOf(w, vg)
+	if err != nil {
+		return err
+	}
+	t.Pools.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		now := t.Pools.Inspect(ctx, w.Name, w.Spec.ThinPoolConfig.Name, target)
+		if now.Err != nil || !reflect.DeepEqual(now, *planned) {
+			return now, true
+		}
+		if err := t.restoreEarlier(ctx, w, s); err != nil {
+			return state.PoolInspection{Err: err}, true
+		}
+		return state.PoolInspection{}, false
+	})
+	return nil
+}
+
+// restoreEarlier compares the present and the earlier metadata with those of the plan again, and restores the earlier
+// one from a copy, because LVM can replace its backup. It also keeps a copy of the present metadata.
+func (t *Restores) restoreEarlier(ctx context.Context, w state.Desired, s state.NodeState) error {
+	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	present, earlier, _, err := t.earlierMetadata(ctx, w, s)
+	if err != nil {
+		return fmt.Errorf("%s: read its metadata again: %w", where, err)
+	}
+	if earlier == nil || present.Digest != s.Rollback.Present.Digest || earlier.Digest != s.Rollback.Earlier.Digest {
+		return fmt.Errorf("%s: its metadata, or LVM's archive of it, has changed since it was planned", where)
+	}
+	if err := t.keepPresent(ctx, w, s); err != nil {
+		return fmt.Errorf("%s: copy its present metadata: %w", where, err)
+	}
+	file := filepath.Join(t.StateDir, "earlier-"+w.Name+".vg")
+	if err := classes.ReplaceFile(file, earlier.Text); err != nil {
+		return fmt.Errorf("%s: copy its earlier metadata: %w", where, err)
+	}
+	err = t.LVM.Apply(ctx, lvm.MetadataRestore{VG: w.Name, UUID: ownership.GroupOf(w, s).UUID, File: file})
+	if err != nil {
+		return err
+	}
+	if err := t.Sequences.Restart(w.Name, ownership.GroupOf(w, s).UUID, s.Before); err != nil {
+		return err
+	}
+	return os.Remove(file)
+}
+
+// keepPresent copies the present metadata of a volume group to a file on the node.
+func (t *Restores) keepPresent(ctx context.Context, w state.Desired, s state.NodeState) error {
+	file := filepath.Join(t.StateDir, "replaced-"+w.Name+".vg")
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := t.LVM.Apply(ctx, lvm.MetadataDump{Device: ownership.GroupOf(w, s).PVs[0].Name, File: file}); err != nil {
+		return err
+	}
+	_, err := os.Stat(file)
+	return err
+}
