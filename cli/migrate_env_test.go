@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 )
 
 // TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown: it was recreated in the meantime.
 func TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown(t *testing.T) {
-	pv := clitest.PersistentVolumeOf("recreated", v1alpha1.EarlierDriverName, "shop/recreated")
+	pv := clitest.PersistentVolumeOf("recreated", wellknown.EarlierDriverName, "shop/recreated")
 	create(t, pv)
 	shown := string(dryRunPatch(t, "migrate", "shop/recreated"))
 	for uid, isRefused := range map[types.UID]bool{pv.UID: false, "another": true} {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -85,7 +86,7 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 		"you need the permission for the "+
 			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
 	// Here, -n is the namespace of the claims.
-	pv := clitest.PersistentVolumeOf("roles-earlier", v1alpha1.EarlierDriverName, "shop/earlier")
+	pv := clitest.PersistentVolumeOf("roles-earlier", wellknown.EarlierDriverName, "shop/earlier")
 	create(t, pv)
 	clitest.Prints(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
 	clitest.Prints(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
@@ -164,7 +165,7 @@ func suspendAsRoles(t *testing.T, file string) {
 		if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(lv), found); err != nil {
 			t.Fatal(err)
 		}
-		return strings.HasPrefix(found.Annotations[v1alpha1.SuspendedAnnotation], "by lvms-edit at ")
+		return strings.HasPrefix(found.Annotations[wellknown.SuspendedAnnotation], "by lvms-edit at ")
 	}
 	clitest.Prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
 	clitest.Prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
@@ -186,8 +187,8 @@ func requestAsRoles(t *testing.T) {
 	}
 	lv := clitest.Volume("roles-request", "worker-1", "vg1", "shop/request")
 	lv.Finalizers = nil
-	lv.Annotations[v1alpha1.FenceAnnotation] = "m"
-	lv.Labels = map[string]string{v1alpha1.MoveLabel: "m"}
+	lv.Annotations[wellknown.FenceAnnotation] = "m"
+	lv.Labels = map[string]string{wellknown.MoveLabel: "m"}
 	create(t, lv)
 	as := func(user string) client.Client {
 		config := rest.CopyConfig(server.Config)
@@ -206,13 +207,13 @@ func requestAsRoles(t *testing.T) {
 		return `{"metadata":{"annotations":{"` + key + `":` + value + `}}}`
 	}
 	refused := map[string]string{
-		annotation(v1alpha1.MovedVolumeAnnotation, `"{}"`):              "only the operator can set the annotation",
-		annotation(v1alpha1.CopyForAnnotation, `"nothing"`):             "users can change only",
-		annotation(v1alpha1.MoveAnnotation, `"nothing"`):                "users can change only",
-		annotation(v1alpha1.ImportAnnotation, `"x"`):                    "users can change only",
-		annotation(v1alpha1.ClaimAnnotation, `"a/b"`):                   "users can change only",
-		annotation(v1alpha1.ClaimAnnotation, `null`):                    "users can change only",
-		annotation(v1alpha1.FenceAnnotation, `null`):                    "users can change only",
+		annotation(wellknown.MovedVolumeAnnotation, `"{}"`):             "only the operator can set the annotation",
+		annotation(wellknown.CopyForAnnotation, `"nothing"`):            "users can change only",
+		annotation(wellknown.MoveAnnotation, `"nothing"`):               "users can change only",
+		annotation(wellknown.ImportAnnotation, `"x"`):                   "users can change only",
+		annotation(wellknown.ClaimAnnotation, `"a/b"`):                  "users can change only",
+		annotation(wellknown.ClaimAnnotation, `null`):                   "users can change only",
+		annotation(wellknown.FenceAnnotation, `null`):                   "users can change only",
 		annotation("lvm.topolvm.io/later", `"x"`):                       "users can change only",
 		`{"metadata":{"labels":{"lvm.topolvm.io/move":"x"}}}`:           "users can change only",
 		`{"metadata":{"labels":{"lvm.topolvm.io/move":null}}}`:          "users can change only",
@@ -220,11 +221,11 @@ func requestAsRoles(t *testing.T) {
 		`{"spec":{"nodeName":"worker-2"}}`:                              "users cannot change the spec",
 		`{"spec":{"size":"100Gi"}}`:                                     "users cannot change the spec",
 	}
-	allowed := []string{annotation(v1alpha1.SuspendedAnnotation, `"x"`), annotation(v1alpha1.AllowDeletionAnnotation, `"true"`),
+	allowed := []string{annotation(wellknown.SuspendedAnnotation, `"x"`), annotation(wellknown.AllowDeletionAnnotation, `"true"`),
 		annotation("example.com/note", `"x"`), `{"metadata":{"labels":{"team":"a"}}}`}
 	// The API server needs a moment to enforce a new policy.
 	for end := time.Now().Add(env.Patience); ; time.Sleep(100 * time.Millisecond) {
-		if err := change("lvms-edit", annotation(v1alpha1.CopyForAnnotation, `"nothing"`)); err != nil {
+		if err := change("lvms-edit", annotation(wellknown.CopyForAnnotation, `"nothing"`)); err != nil {
 			break
 		}
 		if time.Now().After(end) {
@@ -248,7 +249,7 @@ func requestAsRoles(t *testing.T) {
 	bind(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "creator"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"create", "patch", "get"}}}})
 	forged := clitest.Volume("roles-forged", "worker-1", "vg1", "shop/forged")
-	forged.Annotations[v1alpha1.MovedVolumeAnnotation] = "{}"
+	forged.Annotations[wellknown.MovedVolumeAnnotation] = "{}"
 	const says = "only the operator can set the annotation"
 	for end := time.Now().Add(env.Patience); ; time.Sleep(100 * time.Millisecond) {
 		err := as("creator").Create(t.Context(), forged.DeepCopy(), client.DryRunAll)
@@ -259,7 +260,7 @@ func requestAsRoles(t *testing.T) {
 			t.Fatalf("got %v, want %q", err, says)
 		}
 	}
-	if err := change("creator", annotation(v1alpha1.CopyForAnnotation, `"nothing"`)); err != nil {
+	if err := change("creator", annotation(wellknown.CopyForAnnotation, `"nothing"`)); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/test/reference"
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
+	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/alerts.md")

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Parameters of a VolumeAttributesClass. Each limits the I/O of a Pod to a volume. The value is a quantity, such as 500
@@ -123,8 +125,8 @@ func (l IOLimits) String() string {
 
 // IOLimitsRefusal returns why the node refused the requested limits of a LogicalVolume, or "" if it did not.
 func IOLimitsRefusal(annotations map[string]string) string {
-	reason, refused := strings.CutPrefix(annotations[IOLimitsErrorAnnotation],
-		annotations[IOLimitsAnnotation]+ioLimitsSeparator)
+	reason, refused := strings.CutPrefix(annotations[wellknown.IOLimitsErrorAnnotation],
+		annotations[wellknown.IOLimitsAnnotation]+ioLimitsSeparator)
 	if !refused {
 		return ""
 	}
@@ -138,6 +140,7 @@ func IOLimitsError(limits, reason string) string { return limits + ioLimitsSepar
 
 // IOLimitsPending reports whether the node has not answered a request for limits yet.
 func IOLimitsPending(annotations map[string]string) bool {
-	desired := annotations[IOLimitsAnnotation]
-	return desired != "" && annotations[IOLimitsInForceAnnotation] != desired && IOLimitsRefusal(annotations) == ""
+	desired := annotations[wellknown.IOLimitsAnnotation]
+	return desired != "" && annotations[wellknown.IOLimitsInForceAnnotation] != desired &&
+		IOLimitsRefusal(annotations) == ""
 }

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"strings"
 	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func TestParametersOfAVolumeAttributesClass(t *testing.T) {
@@ -71,8 +73,9 @@ func TestWhetherANodeHasAnsweredForLimits(t *testing.T) {
 		"refused something else":       {"readIOPS=3", "readIOPS=1", "readIOPS=2: why", true, ""},
 		"refused what begins the same": {"readIOPS=2", "readIOPS=1", "readIOPS=20: why", true, ""},
 	} {
-		annotations := map[string]string{IOLimitsAnnotation: test.desired, IOLimitsInForceAnnotation: test.inForce,
-			IOLimitsErrorAnnotation: test.failed}
+		annotations := map[string]string{wellknown.IOLimitsAnnotation: test.desired,
+			wellknown.IOLimitsInForceAnnotation: test.inForce,
+			wellknown.IOLimitsErrorAnnotation:   test.failed}
 		if got := IOLimitsPending(annotations); got != test.pending {
 			t.Errorf("%s: pending is %v", name, got)
 		}

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
+)
 
 func TestSpread(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -8,12 +12,12 @@ func TestSpread(t *testing.T) {
 		text   string
 		fails  bool
 	}{
-		"no group": {map[string]string{SpreadLabel: SpreadNode}, "", false},
-		"defaults": {map[string]string{SpreadGroupLabel: "db"}, "device:preferred:shop/db", false},
-		"nodes, required": {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "node",
-			SpreadPolicyLabel: "required"}, "node:required:shop/db", false},
-		"unknown scope":  {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "rack"}, "", true},
-		"unknown policy": {map[string]string{SpreadGroupLabel: "db", SpreadPolicyLabel: "Required"}, "", true},
+		"no group": {map[string]string{wellknown.SpreadLabel: wellknown.SpreadNode}, "", false},
+		"defaults": {map[string]string{wellknown.SpreadGroupLabel: "db"}, "device:preferred:shop/db", false},
+		"nodes, required": {map[string]string{wellknown.SpreadGroupLabel: "db", wellknown.SpreadLabel: "node",
+			wellknown.SpreadPolicyLabel: "required"}, "node:required:shop/db", false},
+		"unknown scope":  {map[string]string{wellknown.SpreadGroupLabel: "db", wellknown.SpreadLabel: "rack"}, "", true},
+		"unknown policy": {map[string]string{wellknown.SpreadGroupLabel: "db", wellknown.SpreadPolicyLabel: "Required"}, "", true},
 	} {
 		spread, err := NewSpread("shop", test.labels)
 		if (err != nil) != test.fails {

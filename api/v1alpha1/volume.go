@@ -4,11 +4,15 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // IsDriver reports whether a CSI driver has its volumes in the volume groups of this product: this driver, or that of
 // TopoLVM before 0.15. The volume handle is the name of the logical volume in both.
-func IsDriver(name string) bool { return name == DriverName || name == EarlierDriverName }
+func IsDriver(name string) bool {
+	return name == wellknown.DriverName || name == wellknown.EarlierDriverName
+}
 
 // MissingVolume returns what ConditionAnnotation of a LogicalVolume says if its node does not have its logical volume.
 // The agent of the node writes it; the operator and the agents of other nodes compare it.
@@ -17,11 +21,13 @@ func MissingVolume(node, volume string) string {
 }
 
 // NodeOfVolume returns the node in the node affinity of a PersistentVolume of this driver, or "".
-func NodeOfVolume(pv *corev1.PersistentVolume) string { return nodeInAffinity(pv, TopologyNodeKey) }
+func NodeOfVolume(pv *corev1.PersistentVolume) string {
+	return nodeInAffinity(pv, wellknown.TopologyNodeKey)
+}
 
 // NodeOfEarlierVolume returns the node in the node affinity of a PersistentVolume of the earlier driver, or "".
 func NodeOfEarlierVolume(pv *corev1.PersistentVolume) string {
-	return nodeInAffinity(pv, EarlierTopologyNodeKey)
+	return nodeInAffinity(pv, wellknown.EarlierTopologyNodeKey)
 }
 
 func nodeInAffinity(pv *corev1.PersistentVolume, key string) string {
@@ -44,5 +50,6 @@ const MigrationBlockedPrefix = "blocked: "
 
 // MigrationRequested reports whether the operator has to recreate a PersistentVolume of the earlier driver.
 func MigrationRequested(pv *corev1.PersistentVolume) bool {
-	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == EarlierDriverName && pv.Annotations[MigrateAnnotation] == "true"
+	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == wellknown.EarlierDriverName &&
+		pv.Annotations[wellknown.MigrateAnnotation] == "true"
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 )
 
@@ -145,7 +146,7 @@ func Volume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "id-" + name, CurrentSize: Quantity("20Gi")},
 	}
 	if claim != "" {
-		lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+		lv.Annotations = map[string]string{wellknown.ClaimAnnotation: claim}
 	}
 	return lv
 }
@@ -153,7 +154,7 @@ func Volume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 // encryptedVolume is a volume that the API says is encrypted.
 func encryptedVolume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 	lv := Volume(name, node, class, claim)
-	lv.Annotations[v1alpha1.EncryptionAnnotation] = v1alpha1.EncryptionLUKS2
+	lv.Annotations[wellknown.EncryptionAnnotation] = wellknown.EncryptionLUKS2
 	return lv
 }
 
@@ -227,7 +228,7 @@ func PersistentVolumeOf(name, driver, claim string) *corev1.PersistentVolume {
 				Driver: driver, VolumeHandle: "id-" + name}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: v1alpha1.EarlierTopologyNodeKey, Operator: corev1.NodeSelectorOpIn,
+					Key: wellknown.EarlierTopologyNodeKey, Operator: corev1.NodeSelectorOpIn,
 					Values: []string{"worker-1"}}}}}}}}}
 	if namespace, name, ok := strings.Cut(claim, "/"); ok {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: name}
@@ -268,7 +269,7 @@ func Request(device string, action v1alpha1.DeviceAction) v1alpha1.DeviceRequest
 
 // BoundTo returns the PersistentVolume of the LogicalVolume with the same name, bound to a claim.
 func BoundTo(name, claim string) *corev1.PersistentVolume {
-	pv := PersistentVolumeOf(name, v1alpha1.DriverName, claim)
+	pv := PersistentVolumeOf(name, wellknown.DriverName, claim)
 	pv.Status.Phase = corev1.VolumeBound
 	return pv
 }

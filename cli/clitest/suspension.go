@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // podWith returns a Pod that uses a claim.
@@ -27,7 +28,7 @@ func podWith(namespace, name, claim string, phase corev1.PodPhase) *corev1.Pod {
 func SuspendedVolume(name, claim, text string) *topolvmv1.LogicalVolume {
 	lv := Volume(name, "worker-1", "vg1", claim)
 	lv.UID = "uid-lv"
-	lv.Annotations[v1alpha1.SuspendedAnnotation] = text
+	lv.Annotations[wellknown.SuspendedAnnotation] = text
 	return lv
 }
 
@@ -54,7 +55,7 @@ func Suspendable(t *testing.T) *Cluster {
 	shared := Volume("pvc-1", "worker-1", "vg1", "shop/data")
 	shared.UID = "uid-lv"
 	onDevice := Volume("pvc-3", "worker-1", "vg1", "shop/other")
-	onDevice.Annotations[v1alpha1.SuspendedDevicesAnnotation] = "/dev/sdb"
+	onDevice.Annotations[wellknown.SuspendedDevicesAnnotation] = "/dev/sdb"
 	ephemeral := podWith("shop", "batch", "unrelated", corev1.PodRunning)
 	ephemeral.Spec.Volumes[0] = corev1.Volume{Name: "tmp",
 		VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
@@ -72,7 +73,7 @@ func (c *Cluster) SuspensionOf(name string) string {
 	if err := c.Client.Get(c.t.Context(), client.ObjectKey{Name: name}, lv); err != nil {
 		c.t.Fatal(err)
 	}
-	text, suspended := lv.Annotations[v1alpha1.SuspendedAnnotation]
+	text, suspended := lv.Annotations[wellknown.SuspendedAnnotation]
 	if !suspended {
 		return "no"
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
@@ -193,9 +193,9 @@ func volumesBoundTo(claims []string, pvs []corev1.PersistentVolume,
 				"kubectl get pvc -A. A claim that is Pending has no volume yet", claim)
 		}
 		pv := &pvs[at]
-		if objects.DriverOf(pv) != v1alpha1.DriverName {
+		if objects.DriverOf(pv) != wellknown.DriverName {
 			return nil, fmt.Errorf("PersistentVolume %s of the claim %s has the driver %q: only volumes of the driver "+
-				"%s can be suspended or resumed", pv.Name, claim, objects.DriverOf(pv), v1alpha1.DriverName)
+				"%s can be suspended or resumed", pv.Name, claim, objects.DriverOf(pv), wellknown.DriverName)
 		}
 		index := slices.IndexFunc(volumes, func(lv topolvmv1.LogicalVolume) bool {
 			return lv.Status.VolumeID == pv.Spec.CSI.VolumeHandle
@@ -222,8 +222,8 @@ func suspendedBy(user string, now time.Time, reason string) string {
 func (f *suspension) pending(t *session.Terminal, volumes []boundVolume) []boundVolume {
 	var left []boundVolume
 	for _, v := range volumes {
-		text, suspended := v.lv.Annotations[v1alpha1.SuspendedAnnotation]
-		devices := v.lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]
+		text, suspended := v.lv.Annotations[wellknown.SuspendedAnnotation]
+		devices := v.lv.Annotations[wellknown.SuspendedDevicesAnnotation]
 		switch {
 		case suspended != f.suspend:
 			left = append(left, v)
@@ -277,9 +277,9 @@ func claimsIn(volumes []boundVolume) []string {
 
 // patch returns the merge patch of a volume. The UID makes the API server refuse it if the LogicalVolume was recreated.
 func (f *suspension) patch(v boundVolume, text string) map[string]any {
-	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
+	annotations := map[string]any{wellknown.SuspendedAnnotation: nil}
 	if f.suspend {
-		annotations[v1alpha1.SuspendedAnnotation] = text
+		annotations[wellknown.SuspendedAnnotation] = text
 	}
 	return map[string]any{"metadata": map[string]any{"uid": v.lv.UID, "annotations": annotations}}
 }

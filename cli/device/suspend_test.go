@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 )
@@ -52,7 +53,7 @@ func TestSuspendAndResumeAVolume(t *testing.T) {
 }
 
 func TestVolumesThatCannotBeSuspended(t *testing.T) {
-	released := clitest.PersistentVolumeOf("pvc-7", v1alpha1.DriverName, "shop/released")
+	released := clitest.PersistentVolumeOf("pvc-7", wellknown.DriverName, "shop/released")
 	released.Status.Phase = corev1.VolumeReleased
 	other := clitest.BoundTo("pvc-8", "shop/nfs")
 	other.Spec.CSI.Driver = "nfs.csi.k8s.io"

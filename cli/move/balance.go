@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
@@ -149,9 +150,9 @@ func newBalance(cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 		size := lv.Spec.Size.Value()
 		node := b.nodes[lv.Spec.NodeName]
 		node.Provisioned += size
-		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+		claim := lv.Annotations[wellknown.ClaimAnnotation]
 		if thin[class] && whyStays(lv) == "" && openMove(moves, claim) == nil &&
-			lv.Annotations[v1alpha1.MoveAnnotation] == "" {
+			lv.Annotations[wellknown.MoveAnnotation] == "" {
 			b.volumes[node.Node] = append(b.volumes[node.Node],
 				BalanceMove{DeviceClass: class, Claim: claim, Size: size, From: node.Node})
 		}

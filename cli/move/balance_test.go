@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // volumeOn returns a volume of the thin device class on a node.
@@ -24,7 +25,7 @@ func TestBalance(t *testing.T) {
 	snapshot := volumeOn("worker-1", "shop/snapshot", "60Gi")
 	snapshot.Spec.AccessType = "ro"
 	copied := volumeOn("worker-1", "shop/copied", "60Gi")
-	copied.Annotations[v1alpha1.MoveAnnotation] = "move"
+	copied.Annotations[wellknown.MoveAnnotation] = "move"
 	deleted := volumeOn("worker-1", "shop/deleted", "60Gi")
 	deleted.DeletionTimestamp = &metav1.Time{}
 	*deleted.DeletionTimestamp = metav1.Now()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
@@ -163,11 +164,11 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 	p.readCapacity(thin, statuses)
 	for i := range volumes {
 		lv := &volumes[i]
-		if lv.Spec.NodeName != node || lv.Annotations[v1alpha1.MoveAnnotation] != "" {
+		if lv.Spec.NodeName != node || lv.Annotations[wellknown.MoveAnnotation] != "" {
 			continue
 		}
 		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
-		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+		claim := lv.Annotations[wellknown.ClaimAnnotation]
 		size := lv.Spec.Size.Value()
 		isThin, known := thin[class]
 		why := whyStays(lv)
@@ -298,7 +299,7 @@ func whyStays(lv *topolvmv1.LogicalVolume) string {
 	switch {
 	case lv.Spec.AccessType == "ro":
 		return "it is a snapshot: snapshots stay on their node"
-	case lv.Annotations[v1alpha1.ClaimAnnotation] == "":
+	case lv.Annotations[wellknown.ClaimAnnotation] == "":
 		return "its claim is not known"
 	case !lv.DeletionTimestamp.IsZero() || lv.Status.VolumeID == "":
 		return "it is being created or deleted"

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
@@ -125,7 +126,7 @@ func whatMoveDoes(ctx context.Context, s *session.Source, claim, to string) (str
 	}
 	for i := range volumes {
 		lv := &volumes[i]
-		if lv.Annotations[v1alpha1.ClaimAnnotation] != claim || lv.Annotations[v1alpha1.MoveAnnotation] != "" ||
+		if lv.Annotations[wellknown.ClaimAnnotation] != claim || lv.Annotations[wellknown.MoveAnnotation] != "" ||
 			lv.Spec.AccessType == "ro" {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 )
@@ -33,7 +34,7 @@ func clusterWithClasses() *v1alpha1.LVMCluster {
 
 func moveVolume(name, claim, class, size string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Annotations: map[string]string{v1alpha1.ClaimAnnotation: claim}},
+		Annotations: map[string]string{wellknown.ClaimAnnotation: claim}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "worker-1", DeviceClass: class,
 			Size: resource.MustParse(size)}}
 	lv.Status.VolumeID = "id-" + name
@@ -169,7 +170,7 @@ func TestMoveBack(t *testing.T) {
 			s.TargetNode = "worker-1"
 			s.Message = "node worker-2 has not given up"
 		})}, "move", "shop/data", "--back", "--yes")
-	if got.Code != 0 || get().Annotations[v1alpha1.MoveBackAnnotation] != "worker-2" ||
+	if got.Code != 0 || get().Annotations[wellknown.MoveBackAnnotation] != "worker-2" ||
 		!strings.Contains(got.Out, "not known that node worker-2 is off") ||
 		!strings.Contains(got.Out, "node worker-2 has not given up") {
 		t.Errorf("got %+v, %+v", got, get())
@@ -179,7 +180,7 @@ func TestMoveBack(t *testing.T) {
 // TestMoveOfAThickVolume: it says that the Pods must end first, and how long they cannot start.
 func TestMoveOfAThickVolume(t *testing.T) {
 	own := moveVolume("moved-1", "shop/thick", "thin", "1Gi")
-	own.Annotations[v1alpha1.MoveAnnotation] = "1"
+	own.Annotations[wellknown.MoveAnnotation] = "1"
 	c := clientOf(clusterWithClasses(), own, moveVolume("pvc-1", "shop/thick", "thick", "10Gi"),
 		moveVolume("pvc-2", "shop/data", "thin", "10Gi"))
 	got := plugin.Run(t, c, "move", "shop/thick", "--to", "worker-2", "--yes", "--wait=false")
@@ -200,7 +201,7 @@ func TestEvacuate(t *testing.T) {
 	elsewhere := moveVolume("pvc-9", "shop/elsewhere", "thin", "1Gi")
 	elsewhere.Spec.NodeName = "worker-2"
 	own := moveVolume("move-1-1", "shop/own", "thin", "1Gi")
-	own.Annotations[v1alpha1.MoveAnnotation] = "1"
+	own.Annotations[wellknown.MoveAnnotation] = "1"
 	running := newMove(operatorNamespace, "shop/running", "")
 	running.Name = "running"
 	c := clientOf(clusterWithClasses(), moveVolume("pvc-1", "shop/data", "thin", "8Gi"),

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 )
 
@@ -37,11 +38,11 @@ func moveBack(e *session.Environment, command *cobra.Command, w *session.Writing
 	}
 	before := move.DeepCopy()
 	lost := move.Status.TargetNode
-	metav1.SetMetaDataAnnotation(&move.ObjectMeta, v1alpha1.MoveBackAnnotation, lost)
+	metav1.SetMetaDataAnnotation(&move.ObjectMeta, wellknown.MoveBackAnnotation, lost)
 	if w.IsDryRun() {
 		return printMoveBack(t, move)
 	}
-	if before.Annotations[v1alpha1.MoveBackAnnotation] != lost {
+	if before.Annotations[wellknown.MoveBackAnnotation] != lost {
 		fmt.Fprintln(t.Out, whatMoveBackDoes(move))
 		if err := t.Confirm(ctx, w, "Move the volume back?"); err != nil {
 			return err
@@ -85,7 +86,7 @@ func whatMoveBackDoes(m *v1alpha1.VolumeMove) string {
 func printMoveBack(t *session.Terminal, m *v1alpha1.VolumeMove) error {
 	data, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "VolumeMove",
 		"metadata": map[string]any{"namespace": m.Namespace, "name": m.Name,
-			"annotations": map[string]string{v1alpha1.MoveBackAnnotation: m.Status.TargetNode}}})
+			"annotations": map[string]string{wellknown.MoveBackAnnotation: m.Status.TargetNode}}})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 )
 
@@ -44,8 +45,8 @@ func volumeOfClaim(all []topolvmv1.LogicalVolume, claim string) *topolvmv1.Logic
 	for i := range all {
 		lv := &all[i]
 		isSnapshot := lv.Spec.AccessType == "ro" && lv.Spec.Source != ""
-		isPartOfMove := lv.Annotations[v1alpha1.MoveAnnotation] != ""
-		if lv.Annotations[v1alpha1.ClaimAnnotation] == claim && lv.Status.VolumeID != "" && !isSnapshot &&
+		isPartOfMove := lv.Annotations[wellknown.MoveAnnotation] != ""
+		if lv.Annotations[wellknown.ClaimAnnotation] == claim && lv.Status.VolumeID != "" && !isSnapshot &&
 			!isPartOfMove && lv.DeletionTimestamp == nil {
 			return lv
 		}

@@ -7,13 +7,14 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 )
 
 // TestTheVolumeOfAClaimIsNoPartOfAMove: what a move creates is not taken for the volume of the claim.
 func TestTheVolumeOfAClaimIsNoPartOfAMove(t *testing.T) {
 	old, of := clitest.Volume("move-1-old", "worker-1", "thin", "shop/data"), clitest.Volume("pvc-1", "worker-1", "thin", "shop/data")
-	old.Annotations[v1alpha1.MoveAnnotation] = "1"
+	old.Annotations[wellknown.MoveAnnotation] = "1"
 	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old, *of}, "shop/data"); got == nil || got.Name != "pvc-1" {
 		t.Errorf("got %+v", got)
 	}

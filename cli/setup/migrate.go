@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
@@ -106,7 +107,7 @@ func chooseMigrations(pvs []corev1.PersistentVolume, claims []string,
 		pv := &pvs[i]
 		claim := objects.ClaimOfVolume(pv)
 		byClaim[claim] = pv
-		if len(claims) == 0 && objects.DriverOf(pv) == v1alpha1.EarlierDriverName && claim != "" &&
+		if len(claims) == 0 && objects.DriverOf(pv) == wellknown.EarlierDriverName && claim != "" &&
 			(namespace == "" || pv.Spec.ClaimRef.Namespace == namespace) {
 			chosen = append(chosen, *pv)
 		}
@@ -118,12 +119,12 @@ func chooseMigrations(pvs []corev1.PersistentVolume, claims []string,
 			return nil, nil, fmt.Errorf("no PersistentVolume is for the claim %s: check its name and namespace with "+
 				"kubectl get pvc -A. If its migration was interrupted, the operator recreates the PersistentVolume",
 				claim)
-		case objects.DriverOf(pv) == v1alpha1.DriverName:
+		case objects.DriverOf(pv) == wellknown.DriverName:
 			notes = append(notes, fmt.Sprintf("PersistentVolume %s of the claim %s has the driver %s already.", pv.Name,
-				claim, v1alpha1.DriverName))
-		case objects.DriverOf(pv) != v1alpha1.EarlierDriverName:
+				claim, wellknown.DriverName))
+		case objects.DriverOf(pv) != wellknown.EarlierDriverName:
 			return nil, nil, fmt.Errorf("PersistentVolume %s of the claim %s has the driver %q: only volumes of the "+
-				"driver %s are migrated", pv.Name, claim, objects.DriverOf(pv), v1alpha1.EarlierDriverName)
+				"driver %s are migrated", pv.Name, claim, objects.DriverOf(pv), wellknown.EarlierDriverName)
 		default:
 			chosen = append(chosen, *pv)
 		}
@@ -180,8 +181,8 @@ func (r *migrationRun) run(ctx context.Context) error {
 // migrationText says what is migrated, and what that leads to.
 func migrationText(pvs []corev1.PersistentVolume) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "These PersistentVolumes are recreated with the driver %s instead of %s:\n", v1alpha1.DriverName,
-		v1alpha1.EarlierDriverName)
+	fmt.Fprintf(&text, "These PersistentVolumes are recreated with the driver %s instead of %s:\n",
+		wellknown.DriverName, wellknown.EarlierDriverName)
 	for i := range pvs {
 		pv := &pvs[i]
 		size := pv.Spec.Capacity[corev1.ResourceStorage]
@@ -203,7 +204,7 @@ func migrationText(pvs []corev1.PersistentVolume) string {
 // PersistentVolume was recreated. The message of an earlier attempt is removed.
 func migrationPatch(pv *corev1.PersistentVolume) map[string]any {
 	return map[string]any{"metadata": map[string]any{"uid": pv.UID, "annotations": map[string]any{
-		v1alpha1.MigrateAnnotation: "true", v1alpha1.MigrationAnnotation: nil}}}
+		wellknown.MigrateAnnotation: "true", wellknown.MigrationAnnotation: nil}}}
 }
 
 func (r *migrationRun) printPatches() error {
@@ -250,7 +251,7 @@ func (r *migrationRun) follow(ctx context.Context) error {
 func (r *migrationRun) left() string {
 	return "The operator carries out the requests when possible; to wait for it, run the command again. To " +
 		"withdraw a request: kubectl annotate persistentvolume " + r.volumes[0].Name + " " +
-		v1alpha1.MigrateAnnotation + "-"
+		wellknown.MigrateAnnotation + "-"
 }
 
 // look reads the volumes, and removes those that are migrated from the list. It returns true if all others are blocked.
@@ -281,15 +282,15 @@ func (r *migrationRun) look(ctx context.Context) (allBlocked bool, err error) {
 
 // migrationState returns the state of a migration, and says it. The PersistentVolume is empty if it does not exist.
 func migrationState(pv *corev1.PersistentVolume) (session.RequestState, string) {
-	message := pv.Annotations[v1alpha1.MigrationAnnotation]
+	message := pv.Annotations[wellknown.MigrationAnnotation]
 	switch {
-	case objects.DriverOf(pv) == v1alpha1.DriverName:
+	case objects.DriverOf(pv) == wellknown.DriverName:
 		return session.RequestDone, "migrated"
 	case strings.HasPrefix(message, v1alpha1.MigrationBlockedPrefix):
 		return session.RequestBlocked, output.OneLine(message)
 	case pv.Spec.CSI == nil || !pv.DeletionTimestamp.IsZero():
 		return session.RequestPending, "the PersistentVolume is being recreated"
-	case pv.Annotations[v1alpha1.MigrateAnnotation] != "true":
+	case pv.Annotations[wellknown.MigrateAnnotation] != "true":
 		return session.RequestBlocked, "the request was withdrawn"
 	}
 	return session.RequestPending, cmp.Or(output.OneLine(message), "the operator has not begun")

@@ -13,17 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func earlierVolumes() []client.Object {
-	return []client.Object{clitest.PersistentVolumeOf("pvc-2", v1alpha1.EarlierDriverName, "web/cache"),
-		clitest.PersistentVolumeOf("pvc-1", v1alpha1.EarlierDriverName, "shop/data"),
-		clitest.PersistentVolumeOf("pvc-3", v1alpha1.DriverName, "shop/new"),
+	return []client.Object{clitest.PersistentVolumeOf("pvc-2", wellknown.EarlierDriverName, "web/cache"),
+		clitest.PersistentVolumeOf("pvc-1", wellknown.EarlierDriverName, "shop/data"),
+		clitest.PersistentVolumeOf("pvc-3", wellknown.DriverName, "shop/new"),
 		clitest.PersistentVolumeOf("pvc-4", "example.com", "shop/other"),
-		clitest.PersistentVolumeOf("pvc-5", v1alpha1.EarlierDriverName, "")}
+		clitest.PersistentVolumeOf("pvc-5", wellknown.EarlierDriverName, "")}
 }
 
 func TestClaimsToMigrate(t *testing.T) {
@@ -99,21 +100,21 @@ func TestTheStateOfAMigration(t *testing.T) {
 		says  string
 	}{
 		"requested": {func(*corev1.PersistentVolume) {}, session.RequestPending, "the operator has not begun"},
-		"waiting": {func(pv *corev1.PersistentVolume) { pv.Annotations[v1alpha1.MigrationAnnotation] = "waiting: x" },
+		"waiting": {func(pv *corev1.PersistentVolume) { pv.Annotations[wellknown.MigrationAnnotation] = "waiting: x" },
 			session.RequestPending, "waiting: x"},
 		"blocked": {func(pv *corev1.PersistentVolume) {
-			pv.Annotations[v1alpha1.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix + "a Pod"
+			pv.Annotations[wellknown.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix + "a Pod"
 		}, session.RequestBlocked, "blocked: a Pod"},
 		"withdrawn": {func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, session.RequestBlocked, "withdrawn"},
 		"does not exist": {func(pv *corev1.PersistentVolume) { *pv = corev1.PersistentVolume{} }, session.RequestPending,
 			"recreated"},
 		"being deleted": {func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = ptr.To(metav1.Now()) },
 			session.RequestPending, "recreated"},
-		"migrated": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = v1alpha1.DriverName }, session.RequestDone,
+		"migrated": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = wellknown.DriverName }, session.RequestDone,
 			"migrated"},
 	} {
-		pv := clitest.PersistentVolumeOf("pvc-1", v1alpha1.EarlierDriverName, "shop/data")
-		pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
+		pv := clitest.PersistentVolumeOf("pvc-1", wellknown.EarlierDriverName, "shop/data")
+		pv.Annotations = map[string]string{wellknown.MigrateAnnotation: "true"}
 		test.edit(pv)
 		if state, text := migrationState(pv); state != test.state || !strings.Contains(text, test.says) {
 			t.Errorf("%s: got %v, %q", name, state, text)
@@ -183,10 +184,10 @@ func TestMigrationsAreRequestedAfterAQuestion(t *testing.T) {
 func TestAMigrationIsFollowed(t *testing.T) {
 	c := clitest.FakeReader(nil, earlierVolumes()...)
 	blocked := func(pv *corev1.PersistentVolume) {
-		pv.Annotations[v1alpha1.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix +
+		pv.Annotations[wellknown.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix +
 			"Pod shop/db uses claim shop/data"
 	}
-	done := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = v1alpha1.DriverName }
+	done := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = wellknown.DriverName }
 	steps := []func(){setPV(t, c, "pvc-1", blocked), setPV(t, c, "pvc-2", done), func() {}}
 	got := plugin.RunWith(t, c, "", steps, "migrate", "--all", "--yes")
 	expect.Equal(t, "code", got.Code, session.ExitProblems)

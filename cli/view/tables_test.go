@@ -7,6 +7,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 )
@@ -37,7 +38,7 @@ func TestTheCodesOfADevice(t *testing.T) {
 // TestVolumesOfAMove: the list tells what a move created from the volume of the claim.
 func TestVolumesOfAMove(t *testing.T) {
 	old, of := clitest.Volume("move-1-old", "worker-1", "thin", "shop/data"), clitest.Volume("pvc-1", "worker-1", "thin", "shop/data")
-	old.Annotations[v1alpha1.MoveAnnotation] = "1"
+	old.Annotations[wellknown.MoveAnnotation] = "1"
 	table := volumeTable(newVolumes([]topolvmv1.LogicalVolume{*old, *of}, volumeFilter{claim: "data"}))
 	for i, want := range []string{"shop/data (move)", "shop/data"} {
 		if got := table.Rows[i].Cells[0]; got != want {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/recovery"
@@ -382,12 +383,12 @@ func volumeProblems(volumes []topolvmv1.LogicalVolume) []output.Problem {
 	for i := range volumes {
 		lv := &volumes[i]
 		at := output.Problem{Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
-			Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
+			Claim: lv.Annotations[wellknown.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
 		if lv.Status.Code != codes.OK && !isCopying(lv) {
 			problems = append(problems, newProblem(verdict.VolumeFailed,
 				cmp.Or(lv.Status.Message, lv.Status.Code.String()), at))
 		}
-		if condition := lv.Annotations[v1alpha1.ConditionAnnotation]; condition != "" {
+		if condition := lv.Annotations[wellknown.ConditionAnnotation]; condition != "" {
 			problems = append(problems, newProblem(verdict.VolumeAbnormal, condition, at))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 )
@@ -129,7 +130,7 @@ func TestProblems(t *testing.T) {
 			recovery(o, v1alpha1.RecoveryNotApplicable).CompletionTime = &metav1.Time{Time: clitest.Now}
 		}, nil},
 		"a volume with a condition": {func(o *observed) {
-			o.volumes[0].Annotations[v1alpha1.ConditionAnnotation] = "the file system has errors"
+			o.volumes[0].Annotations[wellknown.ConditionAnnotation] = "the file system has errors"
 		}, []string{"VolumeAbnormal worker-1 vg1 shop/data"}},
 		"a volume that failed": {func(o *observed) { o.volumes[0] = *clitest.FailedVolume() },
 			[]string{"VolumeFailed worker-1 vg1 web/cache"}},
@@ -193,9 +194,9 @@ func TestStateOfVolumes(t *testing.T) {
 		output.VolumeDeleting: func(lv *topolvmv1.LogicalVolume) {
 			lv.DeletionTimestamp = ptr.To(metav1.NewTime(clitest.Now))
 		},
-		output.VolumeUnclaimed: func(lv *topolvmv1.LogicalVolume) { lv.Annotations[v1alpha1.UnclaimedAnnotation] = "true" },
+		output.VolumeUnclaimed: func(lv *topolvmv1.LogicalVolume) { lv.Annotations[wellknown.UnclaimedAnnotation] = "true" },
 		output.VolumeAbnormal: func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations[v1alpha1.ConditionAnnotation] = "read-only"
+			lv.Annotations[wellknown.ConditionAnnotation] = "read-only"
 		},
 	}
 	for want, change := range tests {
@@ -218,9 +219,9 @@ func TestLimitsOfVolumes(t *testing.T) {
 		"cannot be in use": {"readIOPS=2", "", "readIOPS=2: why", "none (requested: readIOPS=2)", "readIOPS=2: why"},
 	} {
 		lv := clitest.Volume("pvc-1", "worker-1", "vg1", "shop/data")
-		lv.Annotations[v1alpha1.IOLimitsAnnotation] = test.requested
-		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] = test.inForce
-		lv.Annotations[v1alpha1.IOLimitsErrorAnnotation] = test.failed
+		lv.Annotations[wellknown.IOLimitsAnnotation] = test.requested
+		lv.Annotations[wellknown.IOLimitsInForceAnnotation] = test.inForce
+		lv.Annotations[wellknown.IOLimitsErrorAnnotation] = test.failed
 		row := volumeTable(output.VolumeList{Items: []output.Volume{newVolume(lv)}}).Rows[0].Cells
 		if row[8] != cmp.Or(test.want, "<none>") || row[9] != cmp.Or(test.message, "<none>") {
 			t.Errorf("%s: got %q, want %q and %q", name, row, test.want, test.message)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 )
@@ -50,19 +51,19 @@ func newVolumes(volumes []topolvmv1.LogicalVolume, filter volumeFilter) output.V
 func newVolume(lv *topolvmv1.LogicalVolume) output.Volume {
 	state, message := stateOf(lv)
 	inForce, requested := limitsOf(lv)
-	return output.Volume{Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Node: lv.Spec.NodeName,
-		PartOfMove:  lv.Annotations[v1alpha1.MoveAnnotation] != "",
+	return output.Volume{Claim: lv.Annotations[wellknown.ClaimAnnotation], Node: lv.Spec.NodeName,
+		PartOfMove:  lv.Annotations[wellknown.MoveAnnotation] != "",
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: output.OneLine(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
 		Suspended: suspensionText(lv), Source: lv.Spec.Source,
-		Encryption: output.OneLine(lv.Annotations[v1alpha1.EncryptionAnnotation]), IOLimits: inForce,
-		IOLimitsRequested: requested, IOLimitsError: output.OneLine(lv.Annotations[v1alpha1.IOLimitsErrorAnnotation])}
+		Encryption: output.OneLine(lv.Annotations[wellknown.EncryptionAnnotation]), IOLimits: inForce,
+		IOLimitsRequested: requested, IOLimitsError: output.OneLine(lv.Annotations[wellknown.IOLimitsErrorAnnotation])}
 }
 
 // limitsOf returns the I/O limits of a volume that are in force, and those that are requested but not in force.
 func limitsOf(lv *topolvmv1.LogicalVolume) (inForce, requested string) {
-	inForce = lv.Annotations[v1alpha1.IOLimitsInForceAnnotation]
-	requested = lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	inForce = lv.Annotations[wellknown.IOLimitsInForceAnnotation]
+	requested = lv.Annotations[wellknown.IOLimitsAnnotation]
 	if requested == inForce {
 		requested = ""
 	}
@@ -75,10 +76,10 @@ func limitsOf(lv *topolvmv1.LogicalVolume) (inForce, requested string) {
 // suspensionText says why new Pods do not get a volume, or returns "" if they do.
 func suspensionText(lv *topolvmv1.LogicalVolume) string {
 	var reasons []string
-	if text, suspended := lv.Annotations[v1alpha1.SuspendedAnnotation]; suspended {
+	if text, suspended := lv.Annotations[wellknown.SuspendedAnnotation]; suspended {
 		reasons = append(reasons, "suspended "+cmp.Or(output.OneLine(text), "by an unknown user"))
 	}
-	if devices := lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]; devices != "" {
+	if devices := lv.Annotations[wellknown.SuspendedDevicesAnnotation]; devices != "" {
 		reasons = append(reasons, "has data on the suspended device "+devices)
 	}
 	return strings.Join(reasons, output.Separator)
@@ -91,7 +92,7 @@ func isCopying(lv *topolvmv1.LogicalVolume) bool {
 }
 
 func stateOf(lv *topolvmv1.LogicalVolume) (output.VolumeState, string) {
-	condition := lv.Annotations[v1alpha1.ConditionAnnotation]
+	condition := lv.Annotations[wellknown.ConditionAnnotation]
 	switch {
 	case lv.DeletionTimestamp != nil:
 		return output.VolumeDeleting, cmp.Or(lv.Status.Message, condition)
@@ -107,7 +108,7 @@ func stateOf(lv *topolvmv1.LogicalVolume) (output.VolumeState, string) {
 		return output.VolumePending, ""
 	case lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
 		return output.VolumeExpanding, fmt.Sprintf("The size is %s now.", output.SizeOf(lv.Status.CurrentSize))
-	case lv.Annotations[v1alpha1.UnclaimedAnnotation] == "true":
+	case lv.Annotations[wellknown.UnclaimedAnnotation] == "true":
 		return output.VolumeUnclaimed, "No PersistentVolume, snapshot or claim refers to the volume."
 	}
 	return output.VolumeReady, ""

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
 	"github.com/lvm-storage/lvm-operator/internal/csi/clone"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
@@ -66,7 +66,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		return nil, err
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
-		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: wellknown.DriverName, Socket: csiSocket,
 		PodName: o.podName, Earlier: o.earlierServed,
 		Snapshots: o.found.Snapshots, GroupSnapshots: o.found.GroupSnapshots,
 		VolumeAttributes: o.found.VolumeAttributes, Metrics: metrics.Registry,

@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/version"
@@ -34,13 +34,13 @@ const (
 // addEarlierDriver adds the node service for volumes of TopoLVM before 0.15. It is the one of this driver under another
 // name, and has the same locks. It runs only while a volume needs it.
 func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpaths.Layout) error {
-	measure, err := sidecar.MeasureServer(lvmv1alpha1.EarlierDriverName, metrics.Registry)
+	measure, err := sidecar.MeasureServer(wellknown.EarlierDriverName, metrics.Registry)
 	if err != nil {
 		return err
 	}
 	socket := filepath.Join(filepath.Dir(csiSocket), earlierSocket)
 	e := &earlierService{measure: measure, registrar: sidecar.RegistrarOptions{
-		Driver: lvmv1alpha1.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
+		Driver: wellknown.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
 		Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
 	}}
 	earlier := legacydriver.New(legacydriver.Options{Node: node.Node, Client: mgr.GetClient(),
@@ -51,8 +51,8 @@ func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpat
 
 // newEarlierNode returns the node service with the node ID and the topology key of the earlier driver.
 func newEarlierNode(o csinode.NodeOptions, staging csinode.StagingRecorder) *csinode.NodeServer {
-	o.NodeID = o.Node + lvmv1alpha1.EarlierNodeIDSuffix
-	o.TopologyKey = lvmv1alpha1.EarlierTopologyNodeKey
+	o.NodeID = o.Node + wellknown.EarlierNodeIDSuffix
+	o.TopologyKey = wellknown.EarlierTopologyNodeKey
 	o.Staging = staging
 	return csinode.NewNodeServer(o)
 }
@@ -86,5 +86,5 @@ type earlierIdentity struct{ csi.IdentityServer }
 
 // GetPluginInfo returns the name of the earlier driver, and the version of this program.
 func (earlierIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: lvmv1alpha1.EarlierDriverName, VendorVersion: version.Full()}, nil
+	return &csi.GetPluginInfoResponse{Name: wellknown.EarlierDriverName, VendorVersion: version.Full()}, nil
 }

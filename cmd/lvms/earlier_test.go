@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 	"github.com/lvm-storage/lvm-operator/test/memory"
@@ -36,14 +36,14 @@ func connect(t *testing.T, socket string) *grpc.ClientConn {
 // newEarlierService returns a service whose sockets are in a temporary directory.
 func newEarlierService(t *testing.T) *earlierService {
 	t.Helper()
-	measure, err := sidecar.MeasureServer(lvmv1alpha1.EarlierDriverName, prometheus.NewRegistry())
+	measure, err := sidecar.MeasureServer(wellknown.EarlierDriverName, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	node := csinode.NodeOptions{Node: "worker-1", Client: memory.Builder().Build()}
 	return &earlierService{measure: measure, node: newEarlierNode(node, nil), registrar: sidecar.RegistrarOptions{
-		Driver: lvmv1alpha1.EarlierDriverName, Socket: filepath.Join(dir, earlierRegistration),
+		Driver: wellknown.EarlierDriverName, Socket: filepath.Join(dir, earlierRegistration),
 		Endpoint: "/kubelet/" + earlierSocket, CSISocket: filepath.Join(dir, earlierSocket)}}
 }
 
@@ -57,18 +57,18 @@ func TestTheEarlierDriverIsRegisteredUnderItsName(t *testing.T) {
 		call, done := context.WithTimeout(t.Context(), limit.Hang)
 		info, err := registration.NewRegistrationClient(connect(t, e.registrar.Socket)).GetInfo(call,
 			&registration.InfoRequest{})
-		if err != nil || info.GetName() != lvmv1alpha1.EarlierDriverName || info.GetType() != registration.CSIPlugin ||
+		if err != nil || info.GetName() != wellknown.EarlierDriverName || info.GetType() != registration.CSIPlugin ||
 			info.GetEndpoint() != e.registrar.Endpoint {
 			t.Errorf("got %v, %v", info, err)
 		}
 		connection := connect(t, e.registrar.CSISocket)
 		plugin, err := csi.NewIdentityClient(connection).GetPluginInfo(call, &csi.GetPluginInfoRequest{})
-		if err != nil || plugin.GetName() != lvmv1alpha1.EarlierDriverName {
+		if err != nil || plugin.GetName() != wellknown.EarlierDriverName {
 			t.Errorf("got %v, %v", plugin, err)
 		}
 		node, err := csi.NewNodeClient(connection).NodeGetInfo(call, &csi.NodeGetInfoRequest{})
 		if err != nil || node.GetNodeId() != "worker-1/lvms" ||
-			node.GetAccessibleTopology().GetSegments()[lvmv1alpha1.EarlierTopologyNodeKey] != "worker-1" {
+			node.GetAccessibleTopology().GetSegments()[wellknown.EarlierTopologyNodeKey] != "worker-1" {
 			t.Errorf("got %v, %v", node, err)
 		}
 		can, err := csi.NewNodeClient(connection).NodeGetCapabilities(call, &csi.NodeGetCapabilitiesRequest{})
@@ -109,7 +109,7 @@ func TestARefusedRegistrationEndsTheEarlierDriver(t *testing.T) {
 // TestCallsOfBothDriversAreMeasured: the two servers of an agent share the metric.
 func TestCallsOfBothDriversAreMeasured(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	for _, name := range []string{lvmv1alpha1.DriverName, lvmv1alpha1.EarlierDriverName} {
+	for _, name := range []string{wellknown.DriverName, wellknown.EarlierDriverName} {
 		measure, err := sidecar.MeasureServer(name, registry)
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 )
 
@@ -77,8 +77,8 @@ func TestTheOperatorTakesTheIdentityOfTheClusterFromAFlagOrTheEnvironment(t *tes
 
 func TestTheKubeletFindsTheSocketInItsOwnDirectory(t *testing.T) {
 	for directory, want := range map[string]string{
-		"":                     "/var/lib/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
-		"/var/lib/k0s/kubelet": "/var/lib/k0s/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
+		"":                     "/var/lib/kubelet/plugins/" + wellknown.DriverName + "/node/csi-topolvm.sock",
+		"/var/lib/k0s/kubelet": "/var/lib/k0s/kubelet/plugins/" + wellknown.DriverName + "/node/csi-topolvm.sock",
 	} {
 		layout, err := hostpaths.Parse(directory, "", func(string) string { return "" })
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	podwebhookrole "github.com/lvm-storage/lvm-operator/config/pod-webhook"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
@@ -116,7 +116,7 @@ func (o *operatorOptions) command() *cobra.Command {
 		"Pods stay Pending. The environment variable "+podWebhookVariable+
 		", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.snapshotMetadataAddress, "snapshot-metadata-bind-address",
-		fmt.Sprintf(":%d", lvmv1alpha1.SnapshotMetadataPort), "address of the server with which backup software reads "+
+		fmt.Sprintf(":%d", wellknown.SnapshotMetadataPort), "address of the server with which backup software reads "+
 			"the changed blocks of snapshots (gRPC with TLS); empty for none")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader, so that only one of several replicas "+
 		"reconciles; all of them serve admission")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
@@ -71,7 +72,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 		list = append(list, engine.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
 			Size: 1 << 30, DataPercent: ptr.To(12.5), VolumeGroup: "thin",
 			Devices: []view.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
-			Tags:    []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
+			Tags:    []string{wellknown.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
 		kernel["thin-"+strings.ReplaceAll(list[i].Name, "-", "--")] = devicemapper.IO{Reads: 1 << 30, Writes: 1 << 30,
 			ReadBytes: 1 << 40, WrittenBytes: 1 << 40, ReadTime: time.Hour, WriteTime: time.Hour}
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
@@ -25,7 +25,7 @@ import (
 // certificate of the server for changed blocks.
 func (o *operator) newAgentCA() *agentca.Store {
 	return agentca.NewStore(o.direct, o.namespace, agentca.Options{
-		Hosts: pki.ServiceNames(o.namespace, lvmv1alpha1.SnapshotMetadataService),
+		Hosts: pki.ServiceNames(o.namespace, wellknown.SnapshotMetadataService),
 		Owner: func(ctx context.Context) (*metav1.OwnerReference, error) {
 			deployment, err := installed.Deployment(ctx, o.direct, o.namespace)
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
@@ -397,7 +398,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
+	measure, err := sidecar.MeasureServer(wellknown.DriverName, metrics.Registry)
 	if err != nil {
 		return err
 	}
@@ -408,7 +409,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		return err
 	}
 	registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{
-		Driver: lvmv1alpha1.DriverName, Socket: registrationSocket, Endpoint: csiEndpoint(layout),
+		Driver: wellknown.DriverName, Socket: registrationSocket, Endpoint: csiEndpoint(layout),
 		CSISocket: csiSocket,
 	})
 	if err := mgr.Add(registrar); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
@@ -57,7 +57,7 @@ func newWatch(volumes *lvmexec.LVM, kernel *devicemapper.Reader, usesExisting fu
 func beats(report *lvm.Report, known map[device.Number]string, usesExisting func(vg string) bool) []direct.Beat {
 	for i := range report.VGs {
 		vg := &report.VGs[i]
-		if !vg.HasTag(lvmv1alpha1.OwnerTag) && !usesExisting(vg.Name) {
+		if !vg.HasTag(wellknown.OwnerTag) && !usesExisting(vg.Name) {
 			continue
 		}
 		for _, pv := range vg.PVs {

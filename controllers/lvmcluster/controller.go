@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
@@ -162,11 +163,11 @@ func (c *Controller) ensureCreated(ctx context.Context, r operand.Reconciler, cl
 
 // addFinalizer adds the finalizer to the LVMCluster.
 func (c *Controller) addFinalizer(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	if controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
+	if controllerutil.ContainsFinalizer(cluster, wellknown.LVMClusterFinalizer) {
 		return nil
 	}
 	before := cluster.DeepCopy()
-	controllerutil.AddFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
+	controllerutil.AddFinalizer(cluster, wellknown.LVMClusterFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Patch(ctx, cluster, patch, client.FieldOwner(operand.FieldOwner)); err != nil {
 		return fmt.Errorf("LVMCluster %s: add finalizer: %w", cluster.Name, err)

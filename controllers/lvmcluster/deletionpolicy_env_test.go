@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/internal/admission/deletionwebhook"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -96,9 +97,9 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
 	w.must(w.api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}}))
-	w.annotate(lv, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.annotate(lv, wellknown.AllowDeletionAnnotation, "true")
 	w.must(w.api.Delete(ctx, lv, client.DryRunAll))
-	w.annotate(lv, lvmv1alpha1.AllowDeletionAnnotation, "")
+	w.annotate(lv, wellknown.AllowDeletionAnnotation, "")
 	remove()
 
 	// The webhook and the policies are deleted with the LVMCluster.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
@@ -94,7 +95,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	for name, object := range map[string]client.Object{
 		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		"b":               &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
-		operand.AgentName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{},
+		operand.AgentName: &appsv1.DaemonSet{}, wellknown.DriverName: &storagev1.CSIDriver{},
 		lvmv1alpha1.WipedDevicesConfigMap:   &corev1.ConfigMap{},
 		lvmv1alpha1.DeletedVolumesConfigMap: &corev1.ConfigMap{},
 		"lvms-vgmanager":                    metadataOf(sccKind),

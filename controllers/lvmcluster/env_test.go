@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
@@ -83,7 +84,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	daemonSet.Spec.Template.Spec.Containers[0].Image = "somebody/elses:image"
 	w.must(w.api.Update(w.Context(), daemonSet))
 	driver := &storagev1.CSIDriver{}
-	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	w.must(w.get(driver, wellknown.DriverName))
 	driver.Labels = nil
 	w.must(w.api.Update(w.Context(), driver))
 	group := &lvmv1alpha1.LVMVolumeGroup{}
@@ -107,8 +108,8 @@ func TestDriftIsRepaired(t *testing.T) {
 	if image := daemonSet.Spec.Template.Spec.Containers[0].Image; image != "quay.example/lvms:v5.1.0" {
 		t.Errorf("image %s", image)
 	}
-	w.must(w.get(driver, lvmv1alpha1.DriverName))
-	if driver.Labels[lvmv1alpha1.OwnerNameLabel] != w.cluster.Name {
+	w.must(w.get(driver, wellknown.DriverName))
+	if driver.Labels[wellknown.OwnerNameLabel] != w.cluster.Name {
 		t.Errorf("labels %v", driver.Labels)
 	}
 	w.must(w.get(group, "vg1"))
@@ -133,7 +134,7 @@ func TestStorageClassAsItWasChosen(t *testing.T) {
 	w.must(w.get(made, "lvms-vg1"))
 	if *made.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 		*made.VolumeBindingMode != storagev1.VolumeBindingImmediate ||
-		made.Parameters[lvmv1alpha1.MkfsOptionsParameter] != "-K" || made.Labels["tier"] != "slow" {
+		made.Parameters[wellknown.MkfsOptionsParameter] != "-K" || made.Labels["tier"] != "slow" {
 		t.Errorf("got %+v", made)
 	}
 	w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.AdditionalLabels = map[string]string{"rack": "a"}
@@ -143,7 +144,7 @@ func TestStorageClassAsItWasChosen(t *testing.T) {
 	made = &storagev1.StorageClass{}
 	w.must(w.get(made, "lvms-vg1"))
 	if _, left := made.Labels["tier"]; left || made.Labels["rack"] != "a" ||
-		made.Labels[lvmv1alpha1.OwnerNameLabel] == "" {
+		made.Labels[wellknown.OwnerNameLabel] == "" {
 		t.Errorf("labels %v", made.Labels)
 	}
 }
@@ -155,7 +156,7 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 		provisioner string
 		want        string
 	}{
-		"ours": {lvmv1alpha1.DriverName,
+		"ours": {wellknown.DriverName,
 			`StorageClass lvms-vg1 already exists and is immutable: parameter csi.storage.k8s.io/fstype is "xfs" instead of "ext4", parameter mine is "yes" instead of "", reclaimPolicy is Retain instead of Delete, volumeBindingMode is Immediate instead of WaitForFirstConsumer; set storageClassOptions of device class vg1 to the existing values, or delete the StorageClass`},
 		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 already exists with provisioner " +
 			"ebs.csi.aws.com: delete it, or use another name for device class vg1"},
@@ -166,8 +167,8 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 				Provisioner:       test.provisioner,
 				ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimRetain),
 				VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
-				Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "vg1",
-					lvmv1alpha1.FilesystemTypeParameter: "xfs", "mine": "yes"}}
+				Parameters: map[string]string{wellknown.DeviceClassParameter: "vg1",
+					wellknown.FilesystemTypeParameter: "xfs", "mine": "yes"}}
 			w.make(other)
 			if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
 )
@@ -16,7 +17,7 @@ import (
 // finalize deletes the operands step by step if nothing uses the storage, and then removes the finalizer.
 func (c *Controller) finalize(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
 	report *status.Report) result {
-	if !controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
+	if !controllerutil.ContainsFinalizer(cluster, wellknown.LVMClusterFinalizer) {
 		return result{deleted: true}
 	}
 	for _, step := range operand.DeletionSteps(c.options.Options) {
@@ -54,11 +55,11 @@ func (c *Controller) reportDeletion(ctx context.Context, r operand.Reconciler, c
 // removeFinalizer removes the finalizer.
 func (c *Controller) removeFinalizer(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	before := cluster.DeepCopy()
-	controllerutil.RemoveFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
+	controllerutil.RemoveFinalizer(cluster, wellknown.LVMClusterFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := c.client.Patch(ctx, cluster, patch, client.FieldOwner(operand.FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
-		controllerutil.AddFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
+		controllerutil.AddFinalizer(cluster, wellknown.LVMClusterFinalizer)
 		return fmt.Errorf("LVMCluster %s: remove finalizer: %w", cluster.Name, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
@@ -24,7 +25,7 @@ func groupSnapshotClass(driver string) *groupsnapshotv1.VolumeGroupSnapshotClass
 // it.
 func TestVolumeGroupSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 	for name, test := range map[string]struct{ driver, want string }{
-		"ours": {lvmv1alpha1.DriverName,
+		"ours": {wellknown.DriverName,
 			"VolumeGroupSnapshotClass lvms-vg1 already exists, and its deletionPolicy is Retain instead of Delete"},
 		"theirs": {"ebs.csi.aws.com",
 			"VolumeGroupSnapshotClass lvms-vg1 already exists with driver ebs.csi.aws.com"},
@@ -60,7 +61,7 @@ func TestVolumeGroupSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 // If the VolumeGroupSnapshotClasses cannot be read, the operator writes none of them.
 func TestVolumeGroupSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
-	class := groupSnapshotClass(lvmv1alpha1.DriverName)
+	class := groupSnapshotClass(wellknown.DriverName)
 	w.make(class)
 	away := errors.New("the API server is away")
 	w.spy.Fail = func(verb string, object any) error {
@@ -94,7 +95,7 @@ func TestVolumeGroupSnapshotClassOfEachThinDeviceClass(t *testing.T) {
 	}
 	now := &groupsnapshotv1.VolumeGroupSnapshotClass{}
 	w.must(w.get(now, "lvms-vg1"))
-	if now.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain || now.Driver != lvmv1alpha1.DriverName {
+	if now.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain || now.Driver != wellknown.DriverName {
 		t.Errorf("got %+v", now)
 	}
 	if w.exists(now, "lvms-vg2") {

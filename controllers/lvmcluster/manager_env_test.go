@@ -22,6 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -51,7 +52,7 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 
 	objects := []client.Object{
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}},
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DriverName}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: wellknown.DriverName}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: operand.AgentName, Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.cluster.Namespace}},

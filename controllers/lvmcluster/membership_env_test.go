@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
@@ -108,7 +109,7 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 		w.must(err)
 	}
 	if w.must(w.get(status, "a")); status.UID == was ||
-		!slices.Contains(status.Finalizers, lvmv1alpha1.NodeStatusFinalizer) {
+		!slices.Contains(status.Finalizers, wellknown.NodeStatusFinalizer) {
 		t.Errorf("it should have been recreated: %+v", status.ObjectMeta)
 	}
 }
@@ -140,8 +141,8 @@ func TestFinalizersComeBack(t *testing.T) {
 // An LVMVolumeGroup that was being deleted when this operator replaced upstream accepts no new finalizers.
 func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	w, group := newMembers(t)
-	ofA := lvmv1alpha1.NodeCleanupFinalizer("a")
-	ofB := lvmv1alpha1.NodeCleanupFinalizer("b")
+	ofA := wellknown.NodeCleanupFinalizer("a")
+	ofB := wellknown.NodeCleanupFinalizer("b")
 	group.Finalizers = []string{ofA, ofB}
 	w.must(w.api.Update(t.Context(), group))
 	w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), group))
@@ -169,7 +170,7 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	_, err = w.reconcile()
 	w.must(err)
 	w.must(w.get(group, "vg1"))
-	if !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) {
+	if !slices.Equal(group.Finalizers, []string{wellknown.VolumeGroupFinalizer}) {
 		t.Errorf("the new one has %v", group.Finalizers)
 	}
 }
@@ -181,7 +182,7 @@ func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
 	defer w.volume("data", "vg2")()
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, "vg2"))
-	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("a")}
+	group.Finalizers = []string{wellknown.NodeCleanupFinalizer("a")}
 	w.must(w.api.Update(t.Context(), group))
 	w.cluster.Spec.Storage.DeviceClasses = w.cluster.Spec.Storage.DeviceClasses[:1]
 	w.must(w.api.Update(t.Context(), w.cluster))
@@ -189,7 +190,7 @@ func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
 		_, err := w.reconcile()
 		w.must(err)
 	}
-	if w.must(w.get(group, "vg2")); !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) ||
+	if w.must(w.get(group, "vg2")); !slices.Equal(group.Finalizers, []string{wellknown.VolumeGroupFinalizer}) ||
 		group.Spec.DeviceSelector == nil {
 		t.Errorf("got %v, %+v", group.Finalizers, group.Spec)
 	}

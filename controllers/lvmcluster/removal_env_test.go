@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
@@ -298,7 +299,7 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	expect(beginCleanup + ofLogical + "LogicalVolume pvc-kept on node a")
 
 	// The commands for the LogicalVolume.
-	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.annotate(logical, wellknown.AllowDeletionAnnotation, "true")
 	w.must(w.api.Delete(w.Context(), logical))
 	w.later()
 	_, err := w.reconcile()
@@ -327,7 +328,7 @@ func (w *world) retainedSnapshot(class string) (*snapshotv1.VolumeSnapshot, *sna
 	w.make(snapshot)
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent"},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
-			Driver: lvmv1alpha1.DriverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+			Driver: wellknown.DriverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
 			Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To(handle)},
 			VolumeSnapshotRef: corev1.ObjectReference{Namespace: snapshot.Namespace, Name: snapshot.Name,
 				UID: snapshot.UID}}}
@@ -400,7 +401,7 @@ func TestRemovalOfADeviceClassNamesRetainedVolumesAndTheirCommands(t *testing.T)
 	w.later()
 	expect(beginCleanup + commands)
 
-	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.annotate(logical, wellknown.AllowDeletionAnnotation, "true")
 	w.must(w.api.Delete(w.Context(), logical))
 	w.later()
 	for range 2 {

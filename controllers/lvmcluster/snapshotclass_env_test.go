@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
@@ -27,7 +28,7 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 		driver string
 		want   string
 	}{
-		"ours": {lvmv1alpha1.DriverName,
+		"ours": {wellknown.DriverName,
 			"VolumeSnapshotClass lvms-vg1 already exists, and its deletionPolicy is Retain instead of Delete"},
 		"theirs": {"ebs.csi.aws.com",
 			"VolumeSnapshotClass lvms-vg1 already exists with driver ebs.csi.aws.com"},
@@ -87,7 +88,7 @@ func TestVolumeSnapshotClassThatBecomesRetainStaysSo(t *testing.T) {
 // If the VolumeSnapshotClasses cannot be read, the operator writes none of them.
 func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
-	class := snapshotClass("lvms-vg1", lvmv1alpha1.DriverName, snapshotv1.VolumeSnapshotContentRetain)
+	class := snapshotClass("lvms-vg1", wellknown.DriverName, snapshotv1.VolumeSnapshotContentRetain)
 	w.make(class)
 	away := errors.New("the API server is away")
 	w.spy.Fail = func(verb string, object any) error {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
@@ -74,7 +75,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		t.Errorf("optional paths are left: %v", group.Spec.DeviceSelector)
 	}
 	if !slices.Equal(slices.Sorted(slices.Values(group.Finalizers)),
-		[]string{"cleanup.vgmanager.node.topolvm.io/a", lvmv1alpha1.VolumeGroupFinalizer}) ||
+		[]string{"cleanup.vgmanager.node.topolvm.io/a", wellknown.VolumeGroupFinalizer}) ||
 		len(group.Annotations) == 0 {
 		t.Errorf("finalizers %v, annotations %v", group.Finalizers, group.Annotations)
 	}
@@ -84,7 +85,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	expect.Equal(t, "UID", after.UID, before.UID)
 	expect.Equal(t, "ReclaimPolicy", *after.ReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	expect.Equal(t, `Labels["tier"]`, after.Labels["tier"], "fast")
-	expect.Equal(t, "Labels[lvmv1alpha1.OwnerUIDLabel]", after.Labels[lvmv1alpha1.OwnerUIDLabel], string(w.cluster.UID))
+	expect.Equal(t, "Labels[wellknown.OwnerUIDLabel]", after.Labels[wellknown.OwnerUIDLabel], string(w.cluster.UID))
 	expect.Equal(t, "Annotations[defaultClassAnnotation]", after.Annotations[defaultClassAnnotation], "true")
 
 	_, err = w.reconcile()
@@ -97,7 +98,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	daemonSet := &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, operand.AgentName))
 	driver := &storagev1.CSIDriver{}
-	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	w.must(w.get(driver, wellknown.DriverName))
 	newSet, newDriver := w.recreated()
 	if diff := cmp.Diff(newSet.Spec, daemonSet.Spec); diff != "" {
 		t.Errorf("DaemonSet (-new +taken over):\n%s", diff)
@@ -107,7 +108,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	}
 	w.settle()
 	w.must(w.get(group, "vg1"))
-	if !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) {
+	if !slices.Equal(group.Finalizers, []string{wellknown.VolumeGroupFinalizer}) {
 		t.Errorf("our agents have answered, and the finalizers are %v", group.Finalizers)
 	}
 
@@ -157,7 +158,7 @@ func (w *world) recreated() (*appsv1.DaemonSet, *storagev1.CSIDriver) {
 	w.Helper()
 	daemonSet := &appsv1.DaemonSet{}
 	driver := &storagev1.CSIDriver{}
-	for name, object := range map[string]client.Object{operand.AgentName: daemonSet, lvmv1alpha1.DriverName: driver} {
+	for name, object := range map[string]client.Object{operand.AgentName: daemonSet, wellknown.DriverName: driver} {
 		w.must(w.get(object, name))
 		w.must(w.api.Delete(w.Context(), object))
 	}
@@ -165,7 +166,7 @@ func (w *world) recreated() (*appsv1.DaemonSet, *storagev1.CSIDriver) {
 	_, err := w.reconcile()
 	w.must(err)
 	w.must(w.get(daemonSet, operand.AgentName))
-	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	w.must(w.get(driver, wellknown.DriverName))
 	if daemonSet.UID == before {
 		w.Fatal("the DaemonSet was not recreated")
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
@@ -145,7 +146,7 @@ func nodeStatusChanged() predicate.Predicate {
 
 // owned returns a predicate for operands, including an operand that has just lost its labels.
 func owned() predicate.Predicate {
-	isOwned := func(object client.Object) bool { return object.GetLabels()[lvmv1alpha1.OwnerNameLabel] != "" }
+	isOwned := func(object client.Object) bool { return object.GetLabels()[wellknown.OwnerNameLabel] != "" }
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return isOwned(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return isOwned(e.ObjectOld) || isOwned(e.ObjectNew) },

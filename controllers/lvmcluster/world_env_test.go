@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
@@ -168,8 +169,8 @@ func (w *world) make(object client.Object) {
 func (w *world) register(node string) {
 	w.Helper()
 	w.make(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: lvmv1alpha1.DriverName, NodeID: node,
-			TopologyKeys: []string{lvmv1alpha1.TopologyNodeKey}}},
+		Drivers: []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: node,
+			TopologyKeys: []string{wellknown.TopologyNodeKey}}},
 	}})
 }
 
@@ -293,7 +294,7 @@ func (w *world) clean() {
 	logical := &topolvmv1.LogicalVolumeList{}
 	_ = w.api.List(ctx, logical)
 	for _, lv := range logical.Items {
-		w.annotate(&lv, lvmv1alpha1.AllowDeletionAnnotation, "true")
+		w.annotate(&lv, wellknown.AllowDeletionAnnotation, "true")
 	}
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
@@ -340,7 +341,7 @@ func lvSize(text string) *resource.Quantity { return ptr.To(resource.MustParse(t
 // volume creates a claim, a PersistentVolume and a LogicalVolume, and returns a function that deletes them.
 func (w *world) volume(name, class string) func() {
 	w.Helper()
-	storageClass := lvmv1alpha1.StorageClassName(class)
+	storageClass := wellknown.StorageClassName(class)
 	logical := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "a", DeviceClass: class,
 			Size: resource.MustParse("1Gi")}}
@@ -354,7 +355,7 @@ func (w *world) volume(name, class string) func() {
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "id-" + name}},
 		}}
 	w.make(persistent)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace},
@@ -368,7 +369,7 @@ func (w *world) volume(name, class string) func() {
 	return func() {
 		w.Helper()
 		w.later()
-		w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
+		w.annotate(logical, wellknown.AllowDeletionAnnotation, "true")
 		for _, object := range []client.Object{logical, persistent, claim} {
 			w.must(w.api.Delete(w.Context(), object))
 			err := w.api.Get(w.Context(), client.ObjectKeyFromObject(object), object)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
@@ -62,7 +63,7 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	asked := asksForRelease(node)
-	held := slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
+	held := slices.Contains(node.Finalizers, wellknown.NodeFinalizer)
 	switch {
 	case node.DeletionTimestamp.IsZero() && asked == held:
 		return reconcile.Result{}, nil
@@ -96,15 +97,15 @@ func (c *Claims) used(ctx context.Context) (bool, error) {
 // asksForRelease reports whether a Node has the annotation to delete its claims. The Kubernetes taint out-of-service
 // (KEP-2268) does not count: it ends Pods and detaches volumes of a machine that is down, but its disks may be intact.
 func asksForRelease(node *corev1.Node) bool {
-	return node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true"
+	return node.Annotations[wellknown.ReleaseClaimsAnnotation] == "true"
 }
 
 func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) error {
 	after := node.DeepCopy()
 	after.Finalizers = slices.DeleteFunc(after.Finalizers,
-		func(f string) bool { return f == lvmv1alpha1.NodeFinalizer })
+		func(f string) bool { return f == wellknown.NodeFinalizer })
 	if on {
-		after.Finalizers = append(after.Finalizers, lvmv1alpha1.NodeFinalizer)
+		after.Finalizers = append(after.Finalizers, wellknown.NodeFinalizer)
 	}
 	// The optimistic lock is necessary because the patch replaces the list of finalizers.
 	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
@@ -139,7 +140,7 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 		for i := range list.Items {
 			pv := &list.Items[i]
 			source := pv.Spec.CSI
-			if source == nil || source.Driver != lvmv1alpha1.DriverName || pv.Spec.ClaimRef == nil {
+			if source == nil || source.Driver != wellknown.DriverName || pv.Spec.ClaimRef == nil {
 				continue
 			}
 			if name := names[source.VolumeHandle]; name != "" {
@@ -173,7 +174,7 @@ func (c *Claims) isOnNode(ctx context.Context, b bound, node string) (bool, erro
 		return false, fmt.Errorf("delete claim %s/%s of node %s, which is being deleted: read LogicalVolume %s: %w",
 			b.claim.Namespace, b.claim.Name, node, b.logicalVolume, err)
 	}
-	isSwitched := lv.Annotations[lvmv1alpha1.MovedVolumeAnnotation]+lv.Annotations[lvmv1alpha1.AdoptAnnotation] != ""
+	isSwitched := lv.Annotations[wellknown.MovedVolumeAnnotation]+lv.Annotations[wellknown.AdoptAnnotation] != ""
 	isOnNode := lv.Spec.NodeName == node && lv.Status.VolumeID == b.handle && !isSwitched
 	if !isOnNode {
 		log.FromContext(ctx).Info("kept a claim of a removed node, because its volume is being moved or was moved",
@@ -193,7 +194,7 @@ func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReferen
 	if err == nil {
 		removed := eventNodeRemoved
 		c.recorder.Eventf(claim, nil, removed.Type, removed.Reason, removed.Action, removed.Text, node,
-			lvmv1alpha1.ReleaseClaimsAnnotation)
+			wellknown.ReleaseClaimsAnnotation)
 		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
 	}
 	if err != nil {
@@ -212,7 +213,7 @@ func (c *Claims) SetupWithManager(mgr manager.Manager) error {
 		if !ok {
 			return false
 		}
-		return asksForRelease(node) || slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
+		return asksForRelease(node) || slices.Contains(node.Finalizers, wellknown.NodeFinalizer)
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("node-claims").

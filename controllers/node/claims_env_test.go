@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -53,9 +54,9 @@ func newLoss(t *testing.T, name string) *loss {
 	l.claims = NewClaims(l.spy, l.spy, env.Namespace, l.events)
 	l.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.ns}})
 	l.create(l.node)
-	l.volume("one", name, lvmv1alpha1.DriverName)
-	l.volume("two", name, lvmv1alpha1.DriverName)
-	l.volume("elsewhere", "other-"+name, lvmv1alpha1.DriverName)
+	l.volume("one", name, wellknown.DriverName)
+	l.volume("two", name, wellknown.DriverName)
+	l.volume("elsewhere", "other-"+name, wellknown.DriverName)
 	l.volume("foreign", name, "other.example.com")
 	return l
 }
@@ -140,7 +141,7 @@ func taint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 }
 
 func annotate(value string) func(*corev1.Node) {
-	return func(n *corev1.Node) { n.Annotations = map[string]string{lvmv1alpha1.ReleaseClaimsAnnotation: value} }
+	return func(n *corev1.Node) { n.Annotations = map[string]string{wellknown.ReleaseClaimsAnnotation: value} }
 }
 
 // TestWhatBecomesOfClaimsWithTheirNode has a case for each state of a Node that is removed.
@@ -163,7 +164,7 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 		"relabelled": {[]func(*corev1.Node){
 			func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
 		"of-upstream": {[]func(*corev1.Node){
-			func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
+			func(n *corev1.Node) { n.Finalizers = []string{wellknown.NodeFinalizer} }}, all, ""},
 		"annotated-no": {[]func(*corev1.Node){annotate("false")}, all, ""},
 		"out-of-order": {[]func(*corev1.Node){outOfService}, all, ""},
 		"annotated": {[]func(*corev1.Node){annotate("true")}, others,

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -42,8 +42,8 @@ func TestTheClaimOfAVolumeThatLeavesTheNodeStays(t *testing.T) {
 		"nothing happens": {meanwhile: func(context.Context, client.Client) error { return nil }},
 		"it is switched to another node": {meanwhile: set(func(lv *topolvmv1.LogicalVolume) { lv.Spec.NodeName = "b" }),
 			stays: true},
-		"it is adopted here":            {meanwhile: annotate(lvmv1alpha1.AdoptAnnotation), stays: true},
-		"its PersistentVolume is moved": {meanwhile: annotate(lvmv1alpha1.MovedVolumeAnnotation), stays: true},
+		"it is adopted here":            {meanwhile: annotate(wellknown.AdoptAnnotation), stays: true},
+		"its PersistentVolume is moved": {meanwhile: annotate(wellknown.MovedVolumeAnnotation), stays: true},
 		"something else is said":        {meanwhile: annotate("x")},
 		"it is deleted": {meanwhile: func(ctx context.Context, c client.Client) error {
 			return client.IgnoreNotFound(c.Delete(ctx, &topolvmv1.LogicalVolume{
@@ -59,7 +59,7 @@ func TestTheClaimOfAVolumeThatLeavesTheNodeStays(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
 				ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data", UID: "u"},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-					Driver: lvmv1alpha1.DriverName, VolumeHandle: "id"}}}}
+					Driver: wellknown.DriverName, VolumeHandle: "id"}}}}
 			api := memory.Builder().WithObjects(lv, claim, pv).Build()
 			live := interceptor.NewClient(api, interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
@@ -116,7 +117,7 @@ func (c *Controller) missing(ctx context.Context, n naming) (bool, error) {
 	named := sets.New[string]()
 	for _, group := range n.groups {
 		for _, finalizer := range group.Finalizers {
-			if node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix); ofNode {
+			if node, ofNode := strings.CutPrefix(finalizer, wellknown.NodeCleanupPrefix); ofNode {
 				named.Insert(node)
 			}
 		}
@@ -155,10 +156,10 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 	nodes sets.Set[string]) error {
 	existing := sets.New[string]()
 	for node := range nodes {
-		existing.Insert(lvmv1alpha1.NodeCleanupFinalizer(node))
+		existing.Insert(wellknown.NodeCleanupFinalizer(node))
 	}
 	ofGoneNode := func(finalizer string) bool {
-		return strings.HasPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix) && !existing.Has(finalizer)
+		return strings.HasPrefix(finalizer, wellknown.NodeCleanupPrefix) && !existing.Has(finalizer)
 	}
 	var errs []error
 	for _, group := range groups {
@@ -219,7 +220,7 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 			errs = append(errs, err)
 			continue
 		}
-		_, err := c.applier.Release(ctx, live, func(f string) bool { return f == lvmv1alpha1.NodeStatusFinalizer })
+		_, err := c.applier.Release(ctx, live, func(f string) bool { return f == wellknown.NodeStatusFinalizer })
 		errs = append(errs, err, c.delete(ctx, live))
 	}
 	return errors.Join(errs...)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -50,12 +51,12 @@ func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace,
 		Finalizers: []string{
-			lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer("gone"),
-			lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}}}
+			wellknown.NodeCleanupFinalizer("here"), wellknown.NodeCleanupFinalizer("gone"),
+			wellknown.VolumeGroupFinalizer, "somebody.example.com/elses"}}}
 	create(group)
 	for _, name := range []string{"here", "gone"} {
 		create(&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
-			Finalizers: []string{lvmv1alpha1.NodeStatusFinalizer}}})
+			Finalizers: []string{wellknown.NodeStatusFinalizer}}})
 	}
 	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here",
 		"deleted-on-gone": "gone"} {
@@ -104,7 +105,7 @@ func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {
 		t.Fatal(err)
 	}
-	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.VolumeGroupFinalizer,
+	left := []string{wellknown.NodeCleanupFinalizer("here"), wellknown.VolumeGroupFinalizer,
 		"somebody.example.com/elses"}
 	if diff := cmp.Diff(left, group.Finalizers); diff != "" {
 		t.Error(diff)
@@ -176,7 +177,7 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 	goneStatus := func(node string, ids ...string) {
 		t.Helper()
 		status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: namespace,
-			Labels: map[string]string{lvmv1alpha1.OwnerNameLabel: cluster.Name, labelComponent: "node-status"},
+			Labels: map[string]string{wellknown.OwnerNameLabel: cluster.Name, labelComponent: "node-status"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: "LVMCluster",
 				Name: cluster.Name,
 				UID:  cluster.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}}}}
@@ -244,7 +245,7 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 		t.Error(diff)
 	}
 	if !metav1.IsControlledBy(records, cluster) || records.Labels[labelComponent] != "wiped-devices" ||
-		records.Labels[lvmv1alpha1.OwnerNameLabel] != cluster.Name {
+		records.Labels[wellknown.OwnerNameLabel] != cluster.Name {
 		t.Errorf("%+v", records.ObjectMeta)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -97,7 +98,7 @@ func (w *world) agent() {
 	w.must(w.api.List(w.Context(), list))
 	for i := range list.Items {
 		lv := &list.Items[i]
-		volume := lv.Annotations[v1alpha1.ImportAnnotation]
+		volume := lv.Annotations[wellknown.ImportAnnotation]
 		if volume != "" && lv.Status.VolumeID == "" && lv.Spec.NodeName == w.node() {
 			lv.Status.VolumeID = volume
 			w.must(w.api.Status().Update(w.Context(), lv))
@@ -207,7 +208,7 @@ func (w *world) wantCreated(prefix string) {
 		expect.Slice(w, name+": Spec.MountOptions", pv.Spec.MountOptions, []string{"discard"})
 		expect.Equal(w, name+": Spec.StorageClassName", pv.Spec.StorageClassName, "lvms-vg1")
 		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Spec.Size.Value() != 1<<30 ||
-			lv.Annotations[v1alpha1.ClaimAnnotation] != prefix+"/"+name {
+			lv.Annotations[wellknown.ClaimAnnotation] != prefix+"/"+name {
 			w.Errorf("%s: got the LogicalVolume %+v", name, lv)
 		}
 	}
@@ -363,7 +364,7 @@ func (w *world) moved(name string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	w.Helper()
 	old := w.name + "-old"
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name,
-		Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}},
+		Finalizers: []string{wellknown.LogicalVolumeFinalizer}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: w.name + "-" + name, NodeName: old, DeviceClass: "vg0",
 			Size: resource.MustParse("1Gi")}}
 	w.create(lv)
@@ -507,7 +508,7 @@ func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
 				w.must(err)
 				annotation = string(data)
 			}
-			lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: annotation}
+			lv.Annotations = map[string]string{wellknown.MovedVolumeAnnotation: annotation}
 			w.must(w.api.Update(t.Context(), lv))
 			err := w.reconcileMove(lv.Name)
 			if err == nil || !strings.Contains(err.Error(), test.says) {
@@ -545,7 +546,7 @@ func moveForged(t *testing.T, p *kill.Points) {
 	forge(pv)
 	data, err := json.Marshal(pv)
 	w.must(err)
-	lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: string(data)}
+	lv.Annotations = map[string]string{wellknown.MovedVolumeAnnotation: string(data)}
 	w.must(w.api.Update(t.Context(), lv))
 	w.guard(p)
 	_ = w.reconcileMove(lv.Name)
@@ -581,7 +582,7 @@ func TestAPersistentVolumeThatChangesIsNotLost(t *testing.T) {
 	lv.Spec.NodeName = w.node()
 	data, err := json.Marshal(relocate.PersistentVolume(before, w.node()))
 	w.must(err)
-	lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: string(data)}
+	lv.Annotations = map[string]string{wellknown.MovedVolumeAnnotation: string(data)}
 	w.must(w.api.Update(t.Context(), lv))
 	before.Labels["later"] = "yes"
 	w.must(w.api.Update(t.Context(), before))
@@ -669,7 +670,7 @@ func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
 		return func(w *world) {
 			ofGroup(w, "vg0", "uuid-0", v1alpha1.PhysicalVolumeReady)
 			lv := w.logicalVolume(w.name + "-data")
-			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ConditionAnnotation, condition)
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.ConditionAnnotation, condition)
 			w.must(w.api.Update(w.Context(), lv))
 		}
 	}

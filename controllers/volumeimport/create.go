@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/stagesecret"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
@@ -66,7 +67,7 @@ func (j *job) claim(ctx context.Context, v v1alpha1.RecoveryVolume) (*corev1.Per
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			// The name of the volume prevents that another one is provisioned.
 			VolumeName: v.PersistentVolume, VolumeMode: ptr.To(modeOf(v)),
-			StorageClassName: ptr.To(v1alpha1.StorageClassName(j.class)),
+			StorageClassName: ptr.To(wellknown.StorageClassName(j.class)),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: sizeOf(v)}},
 		},
@@ -137,12 +138,12 @@ func (j *job) logicalVolume(ctx context.Context, v v1alpha1.RecoveryVolume) erro
 	if apierrors.IsNotFound(err) {
 		lv = &topolvmv1.LogicalVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: v.PersistentVolume, Annotations: map[string]string{
-				v1alpha1.ImportAnnotation: v.Name, v1alpha1.ClaimAnnotation: v.Claim}},
+				wellknown.ImportAnnotation: v.Name, wellknown.ClaimAnnotation: v.Claim}},
 			Spec: topolvmv1.LogicalVolumeSpec{Name: v.PersistentVolume, NodeName: j.node, DeviceClass: j.class,
 				Size: sizeOf(v)},
 		}
 		if j.forLegacy {
-			lv.Annotations[v1alpha1.EarlierDriverAnnotation] = v1alpha1.EarlierDriverName
+			lv.Annotations[wellknown.EarlierDriverAnnotation] = wellknown.EarlierDriverName
 		}
 		if err := j.client.Create(ctx, lv); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create LogicalVolume %s: %w", v.PersistentVolume, err)
@@ -154,7 +155,7 @@ func (j *job) logicalVolume(ctx context.Context, v v1alpha1.RecoveryVolume) erro
 		return waiting("LogicalVolume %s of volume %s is being deleted", lv.Name, v.Name)
 	case lv.Status.VolumeID == v.Name && lv.Spec.NodeName == j.node:
 		return nil
-	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] == v.Name && lv.Spec.NodeName == j.node:
+	case lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] == v.Name && lv.Spec.NodeName == j.node:
 		if lv.Status.Message != "" {
 			return blocked("volume %s: node %s: %s", v.Name, j.node, lv.Status.Message)
 		}
@@ -173,7 +174,7 @@ func (j *job) persistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume,
 	pv := &corev1.PersistentVolume{}
 	err := j.live.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, pv)
 	if err == nil {
-		if source := pv.Spec.CSI; source == nil || source.Driver != v1alpha1.DriverName ||
+		if source := pv.Spec.CSI; source == nil || source.Driver != wellknown.DriverName ||
 			source.VolumeHandle != v.Name {
 			return blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
 		}
@@ -203,7 +204,7 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: v.PersistentVolume,
 			Labels:      map[string]string{corev1.LabelHostname: j.node},
-			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName}},
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": wellknown.DriverName}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: sizeOf(v)}, AccessModes: claim.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, StorageClassName: className,
@@ -211,7 +212,7 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
 				Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: v1alpha1.DriverName, VolumeHandle: v.Name, FSType: v.FSType}},
+				Driver: wellknown.DriverName, VolumeHandle: v.Name, FSType: v.FSType}},
 			NodeAffinity: relocate.Affinity(j.node),
 		},
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
@@ -171,7 +172,7 @@ func (l *legacyVolumes) withdraw(ctx context.Context, s *legacyState) error {
 	var errs []error
 	left := len(s.pvs)
 	for _, lv := range s.lvs {
-		if lv.Annotations[v1alpha1.EarlierDriverAnnotation] == "" || legacypv.IsFor(lv, s.pvs[lv.Name]) {
+		if lv.Annotations[wellknown.EarlierDriverAnnotation] == "" || legacypv.IsFor(lv, s.pvs[lv.Name]) {
 			continue
 		}
 		left++
@@ -189,7 +190,7 @@ func (l *legacyVolumes) beginExpansions(ctx context.Context, s *legacyState) err
 		return nil
 	}
 	for _, lv := range s.lvs {
-		if lv.Annotations[v1alpha1.EarlierDriverAnnotation] == "" || !legacypv.IsFor(lv, s.pvs[lv.Name]) {
+		if lv.Annotations[wellknown.EarlierDriverAnnotation] == "" || !legacypv.IsFor(lv, s.pvs[lv.Name]) {
 			continue
 		}
 		if runs, err := s.topolvm.runs(ctx); runs || err != nil {
@@ -225,7 +226,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 				continue
 			}
 			s.references[pv.Spec.CSI.VolumeHandle]++
-			if pv.Spec.CSI.Driver == v1alpha1.EarlierDriverName {
+			if pv.Spec.CSI.Driver == wellknown.EarlierDriverName {
 				s.pvs[pv.Name] = pv.DeepCopy()
 			}
 		}
@@ -236,7 +237,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 	err = paging.Each(ctx, l.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			lv := &list.Items[i]
-			if s.pvs[lv.Name] != nil || lv.Annotations[v1alpha1.EarlierDriverAnnotation] != "" {
+			if s.pvs[lv.Name] != nil || lv.Annotations[wellknown.EarlierDriverAnnotation] != "" {
 				s.lvs[lv.Name] = lv.DeepCopy()
 			}
 		}
@@ -250,7 +251,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 // serve performs the next step for a PersistentVolume. It returns nil if nothing is left to do.
 func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.PersistentVolume) error {
 	lv := s.lvs[pv.Name]
-	isServed := lv != nil && lv.Annotations[v1alpha1.EarlierDriverAnnotation] != "" && legacypv.IsOf(pv, lv)
+	isServed := lv != nil && lv.Annotations[wellknown.EarlierDriverAnnotation] != "" && legacypv.IsOf(pv, lv)
 	if isServed {
 		return l.ensureDriver(ctx, s)
 	}
@@ -262,7 +263,7 @@ func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.Pe
 	if facts.Drivers, err = l.driversOf(ctx, v1alpha1.NodeOfEarlierVolume(pv)); err != nil {
 		return err
 	}
-	if slices.Contains(facts.Drivers, v1alpha1.EarlierDriverName) {
+	if slices.Contains(facts.Drivers, wellknown.EarlierDriverName) {
 		s.topolvm.tellOfNode(ctx, v1alpha1.NodeOfEarlierVolume(pv))
 		return nil
 	}
@@ -278,19 +279,19 @@ func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.Pe
 		return err
 	}
 	// A migration that is blocked created it.
-	return l.annotate(ctx, lv, v1alpha1.EarlierDriverName)
+	return l.annotate(ctx, lv, wellknown.EarlierDriverName)
 }
 
 // annotate sets or removes EarlierDriverAnnotation of a LogicalVolume, unless the LogicalVolume has changed.
 func (l *legacyVolumes) annotate(ctx context.Context, lv *topolvmv1.LogicalVolume, driver string) error {
-	if lv == nil || lv.Annotations[v1alpha1.EarlierDriverAnnotation] == driver || !lv.DeletionTimestamp.IsZero() {
+	if lv == nil || lv.Annotations[wellknown.EarlierDriverAnnotation] == driver || !lv.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	before := lv.DeepCopy()
 	if driver == "" {
-		delete(lv.Annotations, v1alpha1.EarlierDriverAnnotation)
+		delete(lv.Annotations, wellknown.EarlierDriverAnnotation)
 	} else {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EarlierDriverAnnotation, driver)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EarlierDriverAnnotation, driver)
 	}
 	err := l.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
@@ -300,7 +301,7 @@ func (l *legacyVolumes) annotate(ctx context.Context, lv *topolvmv1.LogicalVolum
 		return waiting("LogicalVolume %s has just changed", lv.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.EarlierDriverAnnotation, lv.Name, err)
+		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", wellknown.EarlierDriverAnnotation, lv.Name, err)
 	}
 	return nil
 }
@@ -308,12 +309,12 @@ func (l *legacyVolumes) annotate(ctx context.Context, lv *topolvmv1.LogicalVolum
 // driver returns the CSIDriver of the earlier driver, or nil.
 func (l *legacyVolumes) driver(ctx context.Context) (*storagev1.CSIDriver, error) {
 	driver := &storagev1.CSIDriver{}
-	err := l.live.Get(ctx, client.ObjectKey{Name: v1alpha1.EarlierDriverName}, driver)
+	err := l.live.Get(ctx, client.ObjectKey{Name: wellknown.EarlierDriverName}, driver)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read CSIDriver %s: %w", v1alpha1.EarlierDriverName, err)
+		return nil, fmt.Errorf("read CSIDriver %s: %w", wellknown.EarlierDriverName, err)
 	}
 	return driver, nil
 }
@@ -325,7 +326,7 @@ func (l *legacyVolumes) ensureDriver(ctx context.Context, s *legacyState) error 
 		return nil
 	}
 	driver := &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName,
+		ObjectMeta: metav1.ObjectMeta{Name: wellknown.EarlierDriverName,
 			Labels: map[string]string{managedByLabel: managedBy}},
 		Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false), PodInfoOnMount: ptr.To(true),
 			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}},

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
@@ -47,7 +47,7 @@ func (w *world) removeEarlier() {
 		&topolvmv1.LogicalVolumeList{}, &snapshotv1.VolumeSnapshotContentList{}, &storagev1.VolumeAttachmentList{}} {
 		w.removeAll(list)
 	}
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: wellknown.EarlierDriverName}}
 	w.must(client.IgnoreNotFound(w.api.Delete(w.Context(), driver)))
 }
 
@@ -102,7 +102,7 @@ func (w *servedWorld) sent() string {
 func (w *servedWorld) csiDriver() *storagev1.CSIDriver {
 	w.Helper()
 	driver := &storagev1.CSIDriver{}
-	err := w.api.Get(w.Context(), client.ObjectKey{Name: v1alpha1.EarlierDriverName}, driver)
+	err := w.api.Get(w.Context(), client.ObjectKey{Name: wellknown.EarlierDriverName}, driver)
 	w.must(client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
@@ -115,7 +115,7 @@ func (w *servedWorld) isServed() bool {
 	lv := &topolvmv1.LogicalVolume{}
 	err := w.api.Get(w.Context(), client.ObjectKeyFromObject(w.pv), lv)
 	w.must(client.IgnoreNotFound(err))
-	return err == nil && lv.Annotations[v1alpha1.EarlierDriverAnnotation] == v1alpha1.EarlierDriverName
+	return err == nil && lv.Annotations[wellknown.EarlierDriverAnnotation] == wellknown.EarlierDriverName
 }
 
 // wantServed checks that the volume has a LogicalVolume for its logical volume, and that nothing else has changed.
@@ -126,7 +126,7 @@ func (w *servedWorld) wantServed() {
 	expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, w.pv.Spec.CSI.VolumeHandle)
 	expect.Equal(w, "Spec.NodeName", lv.Spec.NodeName, w.node())
 	expect.Equal(w, "Spec.DeviceClass", lv.Spec.DeviceClass, "ssd")
-	expect.Equal(w, "Annotations[v1alpha1.ClaimAnnotation]", lv.Annotations[v1alpha1.ClaimAnnotation], w.name+"/data")
+	expect.Equal(w, "Annotations[wellknown.ClaimAnnotation]", lv.Annotations[wellknown.ClaimAnnotation], w.name+"/data")
 	if pv.UID != w.pv.UID || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("got the PersistentVolume %+v", pv)
 	}
@@ -165,7 +165,7 @@ func TestAVolumeIsNotServed(t *testing.T) {
 		edit func(*servedWorld)
 		says string // part of the event; empty for none
 	}{
-		"topolvm": {func(w *servedWorld) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) }, ""},
+		"topolvm": {func(w *servedWorld) { w.drivers(wellknown.DriverName, wellknown.EarlierDriverName) }, ""},
 		"nodriver": {func(w *servedWorld) { w.drivers() },
 			"EarlierVolumeNotServed the volume is not served: the kubelet of node not-nodriver-new does not have"},
 		"noobject": {func(w *servedWorld) { w.removeAll(&earlierv1.LogicalVolumeList{}); w.ownDriver() },
@@ -201,8 +201,8 @@ func TestOurOwnRegistrationIsNotThatOfTopoLVM(t *testing.T) {
 	w := newServedWorld(t, "ours")
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.node()}}
 	w.must(w.api.Delete(t.Context(), csiNode))
-	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: w.node()},
-		{Name: v1alpha1.EarlierDriverName, NodeID: w.node() + v1alpha1.EarlierNodeIDSuffix}}
+	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: w.node()},
+		{Name: wellknown.EarlierDriverName, NodeID: w.node() + wellknown.EarlierNodeIDSuffix}}
 	csiNode.ResourceVersion = ""
 	w.create(csiNode)
 	w.pass()
@@ -215,10 +215,10 @@ func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
 	claim := w.claim("data")
 	w.pass()
 	lv := w.logicalVolume(w.pv.Name)
-	lv.Annotations[v1alpha1.EarlierStagedAnnotation] = "/var/lib/kubelet/x/globalmount"
+	lv.Annotations[wellknown.EarlierStagedAnnotation] = "/var/lib/kubelet/x/globalmount"
 	w.must(w.api.Update(t.Context(), lv))
 	pv := w.persistentVolume(w.pv.Name)
-	pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
+	pv.Annotations = map[string]string{wellknown.MigrateAnnotation: "true"}
 	w.must(w.api.Update(t.Context(), pv))
 	for range 3 {
 		w.step()
@@ -228,7 +228,7 @@ func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
 		t.Errorf("got %q", w.message())
 	}
 	lv = w.logicalVolume(w.pv.Name)
-	delete(lv.Annotations, v1alpha1.EarlierStagedAnnotation)
+	delete(lv.Annotations, wellknown.EarlierStagedAnnotation)
 	w.must(w.api.Update(t.Context(), lv))
 	for range 5 {
 		w.step()
@@ -247,7 +247,7 @@ func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
 // TestAVolumeWithoutPersistentVolumeIsNoLongerServed: its LogicalVolume stays, and so does TopoLVM's CSIDriver.
 func TestAVolumeWithoutPersistentVolumeIsNoLongerServed(t *testing.T) {
 	w := newServedWorld(t, "without")
-	w.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName},
+	w.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: wellknown.EarlierDriverName},
 		Spec: storagev1.CSIDriverSpec{AttachRequired: new(bool)}})
 	w.pass()
 	w.wantServed()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
@@ -49,7 +50,7 @@ func (r *refusedClaims) refuse(ctx context.Context, topolvm *runningTopoLVM) err
 	}
 	legacy := map[string]*storagev1.StorageClass{}
 	for i := range classes.Items {
-		if classes.Items[i].Provisioner == v1alpha1.EarlierDriverName {
+		if classes.Items[i].Provisioner == wellknown.EarlierDriverName {
 			legacy[classes.Items[i].Name] = &classes.Items[i]
 		}
 	}
@@ -115,12 +116,12 @@ func (r *refusedClaims) forgetOthers(pending []*corev1.PersistentVolumeClaim) {
 // refusal returns why a StorageClass of the earlier driver has no volumes, and which StorageClass of this driver to
 // use.
 func refusal(class *storagev1.StorageClass, all []storagev1.StorageClass, byDefault string) string {
-	wanted := cmp.Or(class.Parameters[v1alpha1.EarlierDeviceClassParameter], byDefault)
+	wanted := cmp.Or(class.Parameters[wellknown.EarlierDeviceClassParameter], byDefault)
 	var same []*storagev1.StorageClass
 	for i := range all {
 		c := &all[i]
-		if c.Provisioner == v1alpha1.DriverName &&
-			cmp.Or(c.Parameters[v1alpha1.DeviceClassParameter], byDefault) == wanted {
+		if c.Provisioner == wellknown.DriverName &&
+			cmp.Or(c.Parameters[wellknown.DeviceClassParameter], byDefault) == wanted {
 			same = append(same, c)
 		}
 	}
@@ -129,19 +130,19 @@ func refusal(class *storagev1.StorageClass, all []storagev1.StorageClass, byDefa
 		return cmp.Or(otherFileSystem(a, class)-otherFileSystem(b, class), cmp.Compare(a.Name, b.Name))
 	})
 	about := fmt.Sprintf("StorageClass %s has the provisioner %s, which is only for existing volumes", class.Name,
-		v1alpha1.EarlierDriverName)
+		wellknown.EarlierDriverName)
 	if len(same) > 0 {
 		return fmt.Sprintf("%s: delete the claim, and create it again with StorageClass %s, which has the same device "+
 			"class (%s)", about, same[0].Name, cmp.Or(wanted, "the default"))
 	}
-	parameter := fmt.Sprintf("the parameter %s: %s", v1alpha1.DeviceClassParameter, wanted)
+	parameter := fmt.Sprintf("the parameter %s: %s", wellknown.DeviceClassParameter, wanted)
 	if wanted == "" {
 		parameter = fmt.Sprintf("the parameter %s, whose value is a device class of the LVMCluster",
-			v1alpha1.DeviceClassParameter)
+			wellknown.DeviceClassParameter)
 	}
 	return fmt.Sprintf("%s, and no StorageClass of the provisioner %s has its device class: delete StorageClass %s, "+
 		"which deletes no volumes, and create one of this name with the provisioner %s and %s. The claim then gets a "+
-		"volume", about, v1alpha1.DriverName, class.Name, v1alpha1.DriverName, parameter)
+		"volume", about, wellknown.DriverName, class.Name, wellknown.DriverName, parameter)
 }
 
 // otherFileSystem returns 1 if two StorageClasses have different file systems, and 0 otherwise.

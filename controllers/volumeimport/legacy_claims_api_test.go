@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // newPendingWorld has a claim of the StorageClass "earlier", and nothing else of the earlier driver.
@@ -21,10 +22,10 @@ func newPendingWorld(t *testing.T, name string) *deletedWorld {
 	w := &deletedWorld{servedWorld: newServedWorld(t, name)}
 	w.removeEarlier()
 	for _, class := range []*storagev1.StorageClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: "earlier-" + name}, Provisioner: v1alpha1.EarlierDriverName,
-			Parameters: map[string]string{v1alpha1.EarlierDeviceClassParameter: name}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "new-" + name}, Provisioner: v1alpha1.DriverName,
-			Parameters: map[string]string{v1alpha1.DeviceClassParameter: name}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "earlier-" + name}, Provisioner: wellknown.EarlierDriverName,
+			Parameters: map[string]string{wellknown.EarlierDeviceClassParameter: name}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "new-" + name}, Provisioner: wellknown.DriverName,
+			Parameters: map[string]string{wellknown.DeviceClassParameter: name}},
 	} {
 		w.create(class)
 		t.Cleanup(func() { _ = w.api.Delete(context.WithoutCancel(t.Context()), class) })

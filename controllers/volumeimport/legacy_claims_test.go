@@ -8,12 +8,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func storageClass(name, deviceClass, fileSystem string) storagev1.StorageClass {
-	return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: v1alpha1.DriverName,
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: deviceClass, fsTypeParameter: fileSystem}}
+	return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: wellknown.DriverName,
+		Parameters: map[string]string{wellknown.DeviceClassParameter: deviceClass, fsTypeParameter: fileSystem}}
 }
 
 func TestWhichStorageClassAClaimNeeds(t *testing.T) {
@@ -46,8 +46,8 @@ func TestWhichStorageClassAClaimNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "old"},
-				Provisioner: v1alpha1.EarlierDriverName, Parameters: map[string]string{
-					v1alpha1.EarlierDeviceClassParameter: test.deviceClass, fsTypeParameter: "xfs"}}
+				Provisioner: wellknown.EarlierDriverName, Parameters: map[string]string{
+					wellknown.EarlierDeviceClassParameter: test.deviceClass, fsTypeParameter: "xfs"}}
 			got := refusal(&old, append(test.classes, old), test.byDefault)
 			if !strings.HasPrefix(got, "StorageClass old has the provisioner topolvm.cybozu.com") ||
 				!strings.Contains(got, test.want) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
@@ -155,7 +156,7 @@ func (d deletions) remove(ctx context.Context, s *legacyState, r removal) error 
 		return err
 	}
 	switch {
-	case lv == nil && object.GetAnnotations()[v1alpha1.EarlierRemovalAnnotation] == r.handle:
+	case lv == nil && object.GetAnnotations()[wellknown.EarlierRemovalAnnotation] == r.handle:
 		return d.finish(ctx, object, r)
 	case lv != nil && lv.Status.VolumeID == r.handle && lv.Spec.NodeName == r.node:
 		return d.removeFound(ctx, object, lv, r)
@@ -190,7 +191,7 @@ func (d deletions) logicalVolume(ctx context.Context, name string) (*topolvmv1.L
 // checkAgent returns an error if no node agent can find the logical volume.
 func (d deletions) checkAgent(ctx context.Context, r removal) error {
 	drivers, err := d.driversOf(ctx, r.node)
-	if err != nil || slices.Contains(drivers, v1alpha1.DriverName) {
+	if err != nil || slices.Contains(drivers, wellknown.DriverName) {
 		return err
 	}
 	return blockedError(legacypv.WithoutAgent(r.node, r.handle))
@@ -208,7 +209,7 @@ func (d deletions) removeFound(ctx context.Context, object client.Object, lv *to
 		return waiting("node %s has not removed logical volume %s yet", r.node, r.handle)
 	case isMoving(lv):
 		return waiting("LogicalVolume %s is being moved or migrated", lv.Name)
-	case lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "":
+	case lv.Annotations[wellknown.EarlierStagedAnnotation] != "":
 		return waiting("node %s has not unmounted volume %s yet", r.node, r.handle)
 	}
 	if err := d.recordRemoval(ctx, object, r.handle); err != nil {
@@ -227,7 +228,7 @@ func (d deletions) removeFound(ctx context.Context, object client.Object, lv *to
 
 // recordRemoval sets EarlierRemovalAnnotation, if the object has not changed since it was read: its policy may have.
 func (d deletions) recordRemoval(ctx context.Context, object client.Object, handle string) error {
-	if object.GetAnnotations()[v1alpha1.EarlierRemovalAnnotation] == handle {
+	if object.GetAnnotations()[wellknown.EarlierRemovalAnnotation] == handle {
 		return nil
 	}
 	return d.change(ctx, object, func() {
@@ -235,7 +236,7 @@ func (d deletions) recordRemoval(ctx context.Context, object client.Object, hand
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[v1alpha1.EarlierRemovalAnnotation] = handle
+		annotations[wellknown.EarlierRemovalAnnotation] = handle
 		object.SetAnnotations(annotations)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -48,7 +48,7 @@ func newReleasedWorld(t *testing.T, name string, wasServed bool) *deletedWorld {
 		w.ownDriver()
 	}
 	pv := w.persistentVolume(w.pv.Name)
-	pv.Annotations = map[string]string{legacypv.ProvisionedBy: v1alpha1.EarlierDriverName}
+	pv.Annotations = map[string]string{legacypv.ProvisionedBy: wellknown.EarlierDriverName}
 	w.must(w.api.Update(t.Context(), pv))
 	w.deleteClaim()
 	w.setPhase(corev1.VolumeReleased)
@@ -59,7 +59,7 @@ func newReleasedWorld(t *testing.T, name string, wasServed bool) *deletedWorld {
 		expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, now.Spec.CSI.VolumeHandle)
 		expect.Equal(w, "Spec.PersistentVolumeReclaimPolicy", now.Spec.PersistentVolumeReclaimPolicy,
 			corev1.PersistentVolumeReclaimDelete)
-		expect.Equal(w, "Annotations[v1alpha1.EarlierRemovalAnnotation]", now.Annotations[v1alpha1.EarlierRemovalAnnotation],
+		expect.Equal(w, "Annotations[wellknown.EarlierRemovalAnnotation]", now.Annotations[wellknown.EarlierRemovalAnnotation],
 			now.Spec.CSI.VolumeHandle)
 	}
 	w.spy.Writes()
@@ -83,7 +83,7 @@ func (w *deletedWorld) nodeActs() {
 	for i := range lvs.Items {
 		lv := &lvs.Items[i]
 		if lv.DeletionTimestamp.IsZero() {
-			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 		} else {
 			w.check(lv)
 			w.removed = append(w.removed, lv.Status.VolumeID)
@@ -232,7 +232,7 @@ func TestAReleasedVolumeIsKept(t *testing.T) {
 		}},
 		"available": {edit: func(w *deletedWorld) { w.setPhase(corev1.VolumeAvailable) }},
 		"topolvm": {edit: func(w *deletedWorld) {
-			w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName)
+			w.drivers(wellknown.DriverName, wellknown.EarlierDriverName)
 		}},
 		"controller": {edit: (*deletedWorld).topolvmControllerPod},
 		"pod": {edit: func(w *deletedWorld) { w.pod() },
@@ -244,19 +244,19 @@ func TestAReleasedVolumeIsKept(t *testing.T) {
 		}, says: "claim kept-claim/data exists, although the PersistentVolume is released"},
 		"attached": {edit: func(w *deletedWorld) {
 			w.create(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
-				Spec: storagev1.VolumeAttachmentSpec{Attacher: v1alpha1.EarlierDriverName, NodeName: "x",
+				Spec: storagev1.VolumeAttachmentSpec{Attacher: wellknown.EarlierDriverName, NodeName: "x",
 					Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To(w.pv.Name)}}})
 		}, says: "VolumeAttachment csi-1 of node x is for the PersistentVolume"},
 		"twice": {edit: func(w *deletedWorld) {
 			pv := w.persistentVolume(w.pv.Name)
 			pv.ObjectMeta = metav1.ObjectMeta{Name: "kept-other"}
-			pv.Spec.CSI.Driver = v1alpha1.DriverName
+			pv.Spec.CSI.Driver = wellknown.DriverName
 			w.create(pv)
 		}, says: "another PersistentVolume or VolumeSnapshotContent has its volume handle id-kept-twice-pv"},
 		"staged": {edit: func(w *deletedWorld) {
-			w.annotateLV(v1alpha1.EarlierStagedAnnotation, "/var/lib/kubelet/x/globalmount")
+			w.annotateLV(wellknown.EarlierStagedAnnotation, "/var/lib/kubelet/x/globalmount")
 		}},
-		"moving": {edit: func(w *deletedWorld) { w.annotateLV(v1alpha1.MovedVolumeAnnotation, "{}") }},
+		"moving": {edit: func(w *deletedWorld) { w.annotateLV(wellknown.MovedVolumeAnnotation, "{}") }},
 		"unknown": {unserved: true, edit: func(w *deletedWorld) { w.removeAll(&earlierv1.LogicalVolumeList{}) },
 			says: "LogicalVolume kept-unknown-pv of the API group topolvm.cybozu.com does not exist"},
 		"nodriver": {unserved: true, edit: func(w *deletedWorld) { w.drivers() },
@@ -333,7 +333,7 @@ func TestAVolumeThatChangesIsNotDeleted(t *testing.T) {
 		"policy":  {"get", &corev1.PersistentVolume{}, retain},
 		"between": {"patch", &corev1.PersistentVolume{}, retain},
 		"staging": {"delete", &topolvmv1.LogicalVolume{}, func(w *deletedWorld) {
-			w.annotateLV(v1alpha1.EarlierStagedAnnotation, "/x")
+			w.annotateLV(wellknown.EarlierStagedAnnotation, "/x")
 		}},
 		"released": {"get", &corev1.PersistentVolume{}, func(w *deletedWorld) { w.setPhase(corev1.VolumeBound) }},
 	} {

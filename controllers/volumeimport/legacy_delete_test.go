@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func TestWhichSnapshotsMustBeDeleted(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhichSnapshotsMustBeDeleted(t *testing.T) {
 		content := &snapshotv1.VolumeSnapshotContent{
 			ObjectMeta: metav1.ObjectMeta{Name: "c", DeletionTimestamp: ptr.To(metav1.Now()),
 				Annotations: map[string]string{contentIsDeleted: "yes"}},
-			Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: v1alpha1.EarlierDriverName,
+			Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: wellknown.EarlierDriverName,
 				DeletionPolicy:    snapshotv1.VolumeSnapshotContentDelete,
 				VolumeSnapshotRef: corev1.ObjectReference{UID: types.UID("u")}},
 			Status: &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: ptr.To("s")}}

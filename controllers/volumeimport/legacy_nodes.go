@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/nodeannotations"
 )
 
@@ -33,7 +33,7 @@ func (l *legacyVolumes) releaseNodes(ctx context.Context, topolvm *runningTopoLV
 
 func (l *legacyVolumes) releaseNode(ctx context.Context, topolvm *runningTopoLVM, node *corev1.Node) error {
 	released := node.DeepCopy()
-	if !nodeannotations.Remove(released, v1alpha1.EarlierCapacityAnnotationPrefix, v1alpha1.EarlierNodeFinalizer) {
+	if !nodeannotations.Remove(released, wellknown.EarlierCapacityAnnotationPrefix, wellknown.EarlierNodeFinalizer) {
 		return nil
 	}
 	if left, err := topolvm.isLeft(ctx, node.Name); left || err != nil {
@@ -46,9 +46,9 @@ func (l *legacyVolumes) releaseNode(ctx context.Context, topolvm *runningTopoLVM
 		return nil
 	case err != nil:
 		return fmt.Errorf("remove the finalizer %s and the annotations %s* from node %s: %w",
-			v1alpha1.EarlierNodeFinalizer, v1alpha1.EarlierCapacityAnnotationPrefix, node.Name, err)
+			wellknown.EarlierNodeFinalizer, wellknown.EarlierCapacityAnnotationPrefix, node.Name, err)
 	}
 	log.FromContext(ctx).Info("removed the finalizer and the capacity annotations of an earlier TopoLVM", "node",
-		node.Name, "driver", v1alpha1.EarlierDriverName)
+		node.Name, "driver", wellknown.EarlierDriverName)
 	return nil
 }

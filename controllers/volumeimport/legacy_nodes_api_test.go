@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // newMarkedWorld has a Node with what TopoLVM and others wrote to it. Its volumes are served.
@@ -22,8 +22,8 @@ func newMarkedWorld(t *testing.T, name string) *deletedWorld {
 	w := &deletedWorld{servedWorld: newServedWorld(t, name)}
 	w.pass()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node(),
-		Labels:     map[string]string{v1alpha1.EarlierTopologyNodeKey: w.node()},
-		Finalizers: []string{"mine/kept", v1alpha1.EarlierNodeFinalizer},
+		Labels:     map[string]string{wellknown.EarlierTopologyNodeKey: w.node()},
+		Finalizers: []string{"mine/kept", wellknown.EarlierNodeFinalizer},
 		Annotations: map[string]string{"mine": "kept", "capacity.topolvm.cybozu.com/ssd": "1",
 			"capacity.topolvm.io/ssd": "2"}}}
 	w.create(node)
@@ -56,14 +56,14 @@ func (w *deletedWorld) wantReleased() {
 	node := w.markedNode()
 	want := map[string]string{"mine": "kept", "capacity.topolvm.io/ssd": "2"}
 	if !slices.Equal(node.Finalizers, []string{"mine/kept"}) || !cmp.Equal(node.Annotations, want) ||
-		node.Labels[v1alpha1.EarlierTopologyNodeKey] != w.node() {
+		node.Labels[wellknown.EarlierTopologyNodeKey] != w.node() {
 		w.Errorf("got %v, %v, %v", node.Finalizers, node.Annotations, node.Labels)
 	}
 }
 
 func (w *deletedWorld) wantMarked() {
 	w.Helper()
-	if node := w.markedNode(); !slices.Contains(node.Finalizers, v1alpha1.EarlierNodeFinalizer) ||
+	if node := w.markedNode(); !slices.Contains(node.Finalizers, wellknown.EarlierNodeFinalizer) ||
 		node.Annotations["capacity.topolvm.cybozu.com/ssd"] == "" {
 		w.Errorf("got %v, %v", node.Finalizers, node.Annotations)
 	}
@@ -118,10 +118,10 @@ func TestANodeIsLeftToTopoLVM(t *testing.T) {
 		w.wantMarked()
 	}
 	w.spy.Fail = nil
-	w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName)
+	w.drivers(wellknown.DriverName, wellknown.EarlierDriverName)
 	w.pass()
 	w.wantMarked()
-	w.drivers(v1alpha1.DriverName)
+	w.drivers(wellknown.DriverName)
 	w.topolvmControllerPod()
 	w.pass()
 	w.wantMarked()

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -65,7 +65,7 @@ func (t *runningTopoLVM) tellOfController(ctx context.Context, pod *corev1.Pod) 
 	}
 	t.told[name] = true
 	log.FromContext(ctx).Info("creation, expansion and deletion of volumes of an earlier TopoLVM are left to it",
-		"driver", v1alpha1.EarlierDriverName, "cause", "its controller runs in Pod "+name)
+		"driver", wellknown.EarlierDriverName, "cause", "its controller runs in Pod "+name)
 }
 
 // isLeft reports whether TopoLVM still runs, on a node or its controller. "" is an unknown node.
@@ -74,7 +74,7 @@ func (t *runningTopoLVM) isLeft(ctx context.Context, node string) (bool, error) 
 		return left, err
 	}
 	drivers, err := t.driversOf(ctx, node)
-	if err != nil || !slices.Contains(drivers, v1alpha1.EarlierDriverName) {
+	if err != nil || !slices.Contains(drivers, wellknown.EarlierDriverName) {
 		return false, err
 	}
 	t.tellOfNode(ctx, node)
@@ -87,6 +87,6 @@ func (t *runningTopoLVM) tellOfNode(ctx context.Context, node string) {
 		return
 	}
 	t.told[node] = true
-	log.FromContext(ctx).Info("the volumes of an earlier TopoLVM are left to it", "driver", v1alpha1.EarlierDriverName,
+	log.FromContext(ctx).Info("the volumes of an earlier TopoLVM are left to it", "driver", wellknown.EarlierDriverName,
 		"node", node, "cause", legacypv.StillRuns(node))
 }

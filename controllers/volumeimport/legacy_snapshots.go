@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
@@ -55,7 +56,7 @@ func (l *legacyVolumes) readContents(ctx context.Context, s *legacyState) error 
 				continue
 			}
 			s.references[handleOf(content)]++
-			if content.Spec.Driver == v1alpha1.EarlierDriverName && !content.DeletionTimestamp.IsZero() {
+			if content.Spec.Driver == wellknown.EarlierDriverName && !content.DeletionTimestamp.IsZero() {
 				s.contents = append(s.contents, page.Items[i].DeepCopy())
 			}
 		}
@@ -91,7 +92,7 @@ func handleOf(content *snapshotv1.VolumeSnapshotContent) string {
 func isContentDue(content *snapshotv1.VolumeSnapshotContent) bool {
 	_, isDeleted := content.Annotations[contentIsDeleted]
 	isUnbound := content.Spec.Source.SnapshotHandle != nil && content.Spec.VolumeSnapshotRef.UID == ""
-	return content.Spec.Driver == v1alpha1.EarlierDriverName && !content.DeletionTimestamp.IsZero() &&
+	return content.Spec.Driver == wellknown.EarlierDriverName && !content.DeletionTimestamp.IsZero() &&
 		(isDeleted || isUnbound)
 }
 
@@ -115,7 +116,7 @@ func (d deletions) deleteSnapshot(ctx context.Context, s *legacyState, object *u
 	} else {
 		r.problem = fmt.Sprintf("no LogicalVolume of the API group %s has the volume ID %s, so the node and the "+
 			"device class of the snapshot are not known: set the deletion policy of the VolumeSnapshotContent to "+
-			"Retain; its logical volume is then listed as an orphan", v1alpha1.EarlierDriverName, handle)
+			"Retain; its logical volume is then listed as an orphan", wellknown.EarlierDriverName, handle)
 	}
 	if isKept(content) {
 		return d.keepSnapshot(ctx, s, r)

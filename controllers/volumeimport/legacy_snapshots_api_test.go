@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
@@ -32,7 +32,7 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 	w.pass()
 	uid := "0c0ffee0-" + name
 	w.old = &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-" + uid,
-		Finalizers: []string{v1alpha1.EarlierVolumeFinalizer}},
+		Finalizers: []string{wellknown.EarlierVolumeFinalizer}},
 		Spec: earlierv1.LogicalVolumeSpec{Name: "snapshot-" + uid, NodeName: w.node(), DeviceClass: "ssd",
 			Size: resource.MustParse("1Gi"), Source: w.pv.Name, AccessType: "ro"}}
 	w.create(w.old)
@@ -40,7 +40,7 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 	w.must(w.api.Status().Update(t.Context(), w.old))
 	w.content = &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + name,
 		Finalizers: []string{contentFinalizer}, Annotations: map[string]string{contentIsDeleted: "yes"}},
-		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: v1alpha1.EarlierDriverName,
+		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: wellknown.EarlierDriverName,
 			DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 			Source:         snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(w.pv.Spec.CSI.VolumeHandle)},
 			VolumeSnapshotRef: corev1.ObjectReference{Kind: "VolumeSnapshot", Namespace: name, Name: "snap",
@@ -58,7 +58,7 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 		now := &snapshotv1.VolumeSnapshotContent{}
 		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(w.content), now))
 		if lv.Status.VolumeID != w.old.Status.VolumeID || now.DeletionTimestamp.IsZero() ||
-			now.Annotations[v1alpha1.EarlierRemovalAnnotation] != lv.Status.VolumeID {
+			now.Annotations[wellknown.EarlierRemovalAnnotation] != lv.Status.VolumeID {
 			w.Errorf("the logical volume of %+v is removed for %+v", lv, now.ObjectMeta)
 		}
 	}
@@ -120,7 +120,7 @@ func TestADeletedSnapshotIsKept(t *testing.T) {
 			w.must(w.api.Update(w.Context(), w.old))
 			w.must(w.api.Delete(w.Context(), w.old))
 		}, says: "no LogicalVolume of the API group topolvm.cybozu.com has the volume ID id-snapshot-keeps-unknown"},
-		"topolvm": {edit: func(w *snapshotWorld) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) }},
+		"topolvm": {edit: func(w *snapshotWorld) { w.drivers(wellknown.DriverName, wellknown.EarlierDriverName) }},
 		"controller": {content: func(c *snapshotv1.VolumeSnapshotContent) {
 			c.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
 		}, edit: func(w *snapshotWorld) { w.topolvmControllerPod() }},

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
@@ -72,18 +73,18 @@ func (m migrations) Reconcile(ctx context.Context, request reconcile.Request) (r
 // tell writes a message to MigrationAnnotation, if it changed.
 func (m migrations) tell(ctx context.Context, pv *corev1.PersistentVolume, message string) error {
 	message = text.Truncate(message, maxNote)
-	if pv.Annotations[v1alpha1.MigrationAnnotation] == message {
+	if pv.Annotations[wellknown.MigrationAnnotation] == message {
 		return nil
 	}
 	after := pv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.MigrationAnnotation, message)
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, wellknown.MigrationAnnotation, message)
 	// The UID prevents that the annotation is set on the new PersistentVolume.
 	err := m.client.Patch(ctx, after, client.MergeFromWithOptions(pv, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // The next attempt reads it again.
 	}
 	if err != nil {
-		return fmt.Errorf("set annotation %s of PersistentVolume %s: %w", v1alpha1.MigrationAnnotation, pv.Name, err)
+		return fmt.Errorf("set annotation %s of PersistentVolume %s: %w", wellknown.MigrationAnnotation, pv.Name, err)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (m migrations) begin(ctx context.Context, pv *corev1.PersistentVolume) erro
 	if lv.Status.VolumeID != pv.Spec.CSI.VolumeHandle || !lv.DeletionTimestamp.IsZero() {
 		return waiting("LogicalVolume %s has just changed", lv.Name)
 	}
-	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "" {
+	if lv.Annotations[wellknown.EarlierStagedAnnotation] != "" {
 		return waiting("node %s has not unmounted volume %s yet", lv.Spec.NodeName, lv.Status.VolumeID)
 	}
 	if err := m.store(ctx, lv, legacypv.ForThisDriver(pv, lv.Spec.NodeName)); err != nil {
@@ -161,13 +162,13 @@ func (c *Controller) releaseLegacy(ctx context.Context, lv *topolvmv1.LogicalVol
 	if err != nil {
 		return err
 	}
-	if slices.Contains(registered, v1alpha1.EarlierDriverName) {
+	if slices.Contains(registered, wellknown.EarlierDriverName) {
 		return blockedError(legacypv.StillRuns(lv.Spec.NodeName))
 	}
 	before := old.DeepCopy()
 	old.Finalizers = slices.DeleteFunc(old.Finalizers,
-		func(f string) bool { return f == v1alpha1.EarlierVolumeFinalizer })
-	metav1.SetMetaDataAnnotation(&old.ObjectMeta, v1alpha1.EarlierPendingDeletionAnnotation, "true")
+		func(f string) bool { return f == wellknown.EarlierVolumeFinalizer })
+	metav1.SetMetaDataAnnotation(&old.ObjectMeta, wellknown.EarlierPendingDeletionAnnotation, "true")
 	err = c.client.Patch(ctx, old, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err == nil && old.DeletionTimestamp.IsZero() {
 		// If the driver changed the object after all, its version is another one.
@@ -193,7 +194,7 @@ func (c *Controller) driversOf(ctx context.Context, node string) ([]string, erro
 	}
 	var names []string
 	for _, driver := range csiNode.Spec.Drivers {
-		if driver.Name == v1alpha1.EarlierDriverName && driver.NodeID == node+v1alpha1.EarlierNodeIDSuffix {
+		if driver.Name == wellknown.EarlierDriverName && driver.NodeID == node+wellknown.EarlierNodeIDSuffix {
 			continue
 		}
 		names = append(names, driver.Name)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -29,10 +30,10 @@ import (
 func (w *world) earlierVolume() *corev1.PersistentVolume {
 	w.Helper()
 	name := w.name + "-pv"
-	w.drivers(v1alpha1.DriverName)
+	w.drivers(wellknown.DriverName)
 	facts := migratable(name, w.node())
 	old := facts.Old
-	old.Finalizers = []string{v1alpha1.EarlierVolumeFinalizer}
+	old.Finalizers = []string{wellknown.EarlierVolumeFinalizer}
 	old.Spec.Name, old.Spec.Size, old.Spec.DeviceClass = name, resource.MustParse("1Gi"), "ssd"
 	status := old.Status
 	w.create(old)
@@ -42,7 +43,7 @@ func (w *world) earlierVolume() *corev1.PersistentVolume {
 	claim.Spec.VolumeName = name
 	w.create(claim)
 	pv := facts.PV
-	pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
+	pv.Annotations = map[string]string{wellknown.MigrateAnnotation: "true"}
 	pv.Finalizers = []string{"external-provisioner.volume.kubernetes.io/finalizer"}
 	pv.Spec.Capacity, pv.Spec.AccessModes = claim.Spec.Resources.Requests, claim.Spec.AccessModes
 	pv.Spec.StorageClassName = "mine"
@@ -84,7 +85,7 @@ func (w *world) wantDataIsSafe(when string) {
 	err := w.api.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, old)
 	w.must(client.IgnoreNotFound(err))
 	if err == nil && !old.DeletionTimestamp.IsZero() &&
-		slices.Contains(old.Finalizers, v1alpha1.EarlierVolumeFinalizer) {
+		slices.Contains(old.Finalizers, wellknown.EarlierVolumeFinalizer) {
 		w.Errorf("%s: the earlier driver would remove the logical volume: %+v", when, old.ObjectMeta)
 	}
 	pv := &corev1.PersistentVolume{}
@@ -104,7 +105,7 @@ func (w *world) wantDataIsSafe(when string) {
 
 func (w *world) message() string {
 	w.Helper()
-	return w.persistentVolume(w.name + "-pv").Annotations[v1alpha1.MigrationAnnotation]
+	return w.persistentVolume(w.name + "-pv").Annotations[wellknown.MigrationAnnotation]
 }
 
 func TestAVolumeIsMigrated(t *testing.T) { isMigrated(t, &kill.Points{}) }
@@ -138,22 +139,22 @@ func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.Pers
 	w.Helper()
 	pv, lv := w.persistentVolume(before.Name), w.logicalVolume(before.Name)
 	want := before.DeepCopy()
-	want.Spec.CSI.Driver = v1alpha1.DriverName
+	want.Spec.CSI.Driver = wellknown.DriverName
 	want.Spec.NodeAffinity = relocate.Affinity(w.node())
 	want.Spec.ClaimRef.ResourceVersion = ""
 	if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("got another PersistentVolume: %s %+v", diff, pv.ObjectMeta)
 	}
-	if pv.Annotations[v1alpha1.MigratedFromAnnotation] != v1alpha1.EarlierDriverName ||
-		pv.Annotations[v1alpha1.MigrateAnnotation] != "" || pv.Annotations[v1alpha1.MigrationAnnotation] != "" {
+	if pv.Annotations[wellknown.MigratedFromAnnotation] != wellknown.EarlierDriverName ||
+		pv.Annotations[wellknown.MigrateAnnotation] != "" || pv.Annotations[wellknown.MigrationAnnotation] != "" {
 		w.Errorf("got the annotations %v", pv.Annotations)
 	}
 	expect.Equal(w, "Spec.NodeName", lv.Spec.NodeName, w.node())
 	expect.Equal(w, "Spec.DeviceClass", lv.Spec.DeviceClass, "ssd")
 	expect.Equal(w, "Spec.Size.Value()", lv.Spec.Size.Value(), 1<<30)
 	expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, before.Spec.CSI.VolumeHandle)
-	expect.Equal(w, "Annotations[v1alpha1.MovedVolumeAnnotation]", lv.Annotations[v1alpha1.MovedVolumeAnnotation], "")
-	expect.Equal(w, "Annotations[v1alpha1.ClaimAnnotation]", lv.Annotations[v1alpha1.ClaimAnnotation], w.name+"/data")
+	expect.Equal(w, "Annotations[wellknown.MovedVolumeAnnotation]", lv.Annotations[wellknown.MovedVolumeAnnotation], "")
+	expect.Equal(w, "Annotations[wellknown.ClaimAnnotation]", lv.Annotations[wellknown.ClaimAnnotation], w.name+"/data")
 	if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
 		w.Errorf("got the claim %+v", got)
 	}
@@ -188,12 +189,12 @@ func TestAMigrationIsBlocked(t *testing.T) {
 			return func() { w.must(w.api.Delete(w.Context(), pod, client.GracePeriodSeconds(0))) }
 		}, "blocked: Pod migrate-pod/db uses claim migrate-pod/data: delete the Pod"},
 		"runs": {func(w *world) func() {
-			w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName)
-			return func() { w.drivers(v1alpha1.DriverName) }
+			w.drivers(wellknown.DriverName, wellknown.EarlierDriverName)
+			return func() { w.drivers(wellknown.DriverName) }
 		}, "blocked: the kubelet of node migrate-runs-new has the driver topolvm.cybozu.com"},
 		"nodriver": {func(w *world) func() {
 			w.drivers()
-			return func() { w.drivers(v1alpha1.DriverName) }
+			return func() { w.drivers(wellknown.DriverName) }
 		}, "blocked: the kubelet of node migrate-nodriver-new does not have the driver topolvm.io"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestAMigrationWaitsForTheNode(t *testing.T) {
 func TestAPodThatStartsDuringAMigrationBlocksIt(t *testing.T) {
 	for name, start := range map[string]func(*world){
 		"pod":    func(w *world) { w.pod() },
-		"driver": func(w *world) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) },
+		"driver": func(w *world) { w.drivers(wellknown.DriverName, wellknown.EarlierDriverName) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "migrate-during-"+name)
@@ -260,7 +261,7 @@ func TestAPodThatStartsDuringAMigrationBlocksIt(t *testing.T) {
 			}
 			_ = w.migrate()
 			w.spy.Fail = nil
-			if w.logicalVolume(before.Name).Annotations[v1alpha1.MovedVolumeAnnotation] == "" {
+			if w.logicalVolume(before.Name).Annotations[wellknown.MovedVolumeAnnotation] == "" {
 				t.Fatal("the migration has not begun")
 			}
 			start(w)
@@ -295,7 +296,7 @@ func TestTheEarlierDriverThatStartsAgainKeepsItsObject(t *testing.T) {
 		_ = w.reconcileMove(before.Name)
 	}
 	w.spy.Fail = nil
-	w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName)
+	w.drivers(wellknown.DriverName, wellknown.EarlierDriverName)
 	if err := w.reconcileMove(before.Name); err == nil || !strings.Contains(err.Error(), "stop TopoLVM") {
 		t.Errorf("got %v", err)
 	}
@@ -304,7 +305,7 @@ func TestTheEarlierDriverThatStartsAgainKeepsItsObject(t *testing.T) {
 	if !old.DeletionTimestamp.IsZero() || len(old.Finalizers) != 1 {
 		t.Errorf("got %+v", old.ObjectMeta)
 	}
-	w.drivers(v1alpha1.DriverName)
+	w.drivers(wellknown.DriverName)
 	w.step()
 	w.wantMigrated(before, w.claim("data"))
 }
@@ -326,7 +327,7 @@ func TestAMigrationReadsEverythingBeforeItWrites(t *testing.T) {
 func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.PersistentVolume){
 		"no-request": func(pv *corev1.PersistentVolume) { pv.Annotations = nil },
-		"withdrawn":  func(pv *corev1.PersistentVolume) { pv.Annotations[v1alpha1.MigrateAnnotation] = "false" },
+		"withdrawn":  func(pv *corev1.PersistentVolume) { pv.Annotations[wellknown.MigrateAnnotation] = "false" },
 	} {
 		w := newWorld(t, "migrate-"+name)
 		pv := w.earlierVolume()
@@ -338,10 +339,10 @@ func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 			t.Errorf("%s: %v", name, writes)
 		}
 	}
-	for driver, want := range map[string]bool{v1alpha1.EarlierDriverName: true, v1alpha1.DriverName: false,
+	for driver, want := range map[string]bool{wellknown.EarlierDriverName: true, wellknown.DriverName: false,
 		"x": false} {
 		pv := migratable("pv", "worker-1").PV
-		pv.Annotations, pv.Spec.CSI.Driver = map[string]string{v1alpha1.MigrateAnnotation: "true"}, driver
+		pv.Annotations, pv.Spec.CSI.Driver = map[string]string{wellknown.MigrateAnnotation: "true"}, driver
 		if got := v1alpha1.MigrationRequested(pv); got != want {
 			t.Errorf("%s: got %v", driver, got)
 		}
@@ -351,16 +352,16 @@ func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 // migratable returns a PersistentVolume of the earlier driver on a node that can be migrated, with its objects.
 func migratable(name, node string) legacypv.Facts {
 	affinity := relocate.Affinity(node)
-	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = v1alpha1.EarlierTopologyNodeKey
+	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = wellknown.EarlierTopologyNodeKey
 	return legacypv.Facts{
 		PV: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}, NodeAffinity: affinity,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-" + name, FSType: "xfs"}}}},
+				Driver: wellknown.EarlierDriverName, VolumeHandle: "id-" + name, FSType: "xfs"}}}},
 		Claim: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name}},
 		Old: &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:   earlierv1.LogicalVolumeSpec{NodeName: node},
 			Status: earlierv1.LogicalVolumeStatus{VolumeID: "id-" + name}},
-		Drivers: []string{"other", v1alpha1.DriverName},
+		Drivers: []string{"other", wellknown.DriverName},
 	}
 }

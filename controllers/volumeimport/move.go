@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
@@ -30,7 +31,7 @@ func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 		return fmt.Errorf("read LogicalVolume %s: %w", v.PersistentVolume, err)
 	}
 	switch {
-	case apierrors.IsNotFound(err) || lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] == v.Name:
+	case apierrors.IsNotFound(err) || lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] == v.Name:
 		// Only the PersistentVolume was restored, for example from a backup.
 		return j.logicalVolume(ctx, v)
 	case !lv.DeletionTimestamp.IsZero():
@@ -41,7 +42,7 @@ func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 		return blocked("volume %s: LogicalVolume %s is on node %s, not on %s", v.Name, lv.Name, lv.Spec.NodeName,
 			v.FromNode)
 	}
-	if lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" {
+	if lv.Annotations[wellknown.MovedVolumeAnnotation] == "" {
 		if err := j.prepare(ctx, v, lv); err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 	}
 	source := pv.Spec.CSI
 	switch {
-	case exists && (source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle != v.Name):
+	case exists && (source == nil || source.Driver != wellknown.DriverName || source.VolumeHandle != v.Name):
 		return blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
 	case exists && !pv.DeletionTimestamp.IsZero():
 		return blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
@@ -75,7 +76,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 		if err != nil {
 			return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
 		}
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.MovedVolumeAnnotation, string(data))
 	} else if lv.Spec.NodeName == before.Spec.NodeName && lv.Spec.DeviceClass == before.Spec.DeviceClass {
 		return nil
 	}
@@ -157,12 +158,12 @@ func (j *job) withoutVolume(ctx context.Context, v v1alpha1.RecoveryVolume, lv *
 				"detach them from one of the nodes", v.Name, v.FromNode, group.Name, j.group)
 		}
 		isOther := group.UUID != j.group && present && (lv.Spec.DeviceClass == "" || group.Name == lv.Spec.DeviceClass)
-		reported := lv.Annotations[v1alpha1.ConditionAnnotation]
+		reported := lv.Annotations[wellknown.ConditionAnnotation]
 		if isOther && lv.Spec.NodeName == v.FromNode && reported != v1alpha1.MissingVolume(v.FromNode, v.Name) {
 			return blocked("volume %s: node %s is ready and has volume group %s (%s), and its node agent does not "+
 				"report that it lacks the logical volume (annotation %s of LogicalVolume %s): the objects stay with "+
 				"that node. Wait a minute; if it has the logical volume, find out which of the two has the data",
-				v.Name, v.FromNode, group.Name, group.UUID, v1alpha1.ConditionAnnotation, lv.Name)
+				v.Name, v.FromNode, group.Name, group.UUID, wellknown.ConditionAnnotation, lv.Name)
 		}
 	}
 	return nil

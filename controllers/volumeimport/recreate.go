@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
@@ -47,7 +47,7 @@ func (m moves) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 // isMoving reports whether the PersistentVolume of a LogicalVolume has to be recreated. Nothing is recreated for a
 // LogicalVolume that is being deleted.
 func isMoving(object client.Object) bool {
-	return object.GetAnnotations()[v1alpha1.MovedVolumeAnnotation] != "" && object.GetDeletionTimestamp().IsZero()
+	return object.GetAnnotations()[wellknown.MovedVolumeAnnotation] != "" && object.GetDeletionTimestamp().IsZero()
 }
 
 // recreate deletes the PersistentVolume that is for another node or for the earlier driver, creates it again for the
@@ -65,7 +65,7 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
-	case err == nil && legacypv.IsOf(present, lv) && pv.Annotations[v1alpha1.MigratedFromAnnotation] != "":
+	case err == nil && legacypv.IsOf(present, lv) && pv.Annotations[wellknown.MigratedFromAnnotation] != "":
 		if err := c.replaceLegacy(ctx, lv, present, pv); err != nil {
 			return err
 		}
@@ -82,16 +82,16 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
 	}
-	if pv.Annotations[v1alpha1.MigratedFromAnnotation] != "" {
+	if pv.Annotations[wellknown.MigratedFromAnnotation] != "" {
 		if err := c.releaseLegacy(ctx, lv); err != nil {
 			return err
 		}
 	}
 	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
-	delete(lv.Annotations, v1alpha1.EarlierDriverAnnotation)
+	delete(lv.Annotations, wellknown.MovedVolumeAnnotation)
+	delete(lv.Annotations, wellknown.EarlierDriverAnnotation)
 	if err := c.client.Patch(ctx, lv, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", wellknown.MovedVolumeAnnotation, lv.Name, err)
 	}
 	return nil
 }
@@ -100,14 +100,14 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // node as the LogicalVolume: whoever can write it must not be able to create any other PersistentVolume.
 func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolume, error) {
 	pv := &corev1.PersistentVolume{}
-	err := json.Unmarshal([]byte(lv.Annotations[v1alpha1.MovedVolumeAnnotation]), pv)
+	err := json.Unmarshal([]byte(lv.Annotations[wellknown.MovedVolumeAnnotation]), pv)
 	if err == nil && (pv.Name != lv.Name || !isOf(pv, lv) || !isOn(pv, lv.Spec.NodeName)) {
 		err = errors.New("it is for another volume or node")
 	}
 	if err != nil {
 		return nil, blocked(
 			"volume %s: annotation %s of LogicalVolume %s is not the PersistentVolume of the volume: %v",
-			lv.Status.VolumeID, v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+			lv.Status.VolumeID, wellknown.MovedVolumeAnnotation, lv.Name, err)
 	}
 	return pv, nil
 }
@@ -142,17 +142,17 @@ func (c *Controller) store(ctx context.Context, lv *topolvmv1.LogicalVolume, pv 
 	if err != nil {
 		return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
 	}
-	if lv.Annotations[v1alpha1.MovedVolumeAnnotation] == string(data) {
+	if lv.Annotations[wellknown.MovedVolumeAnnotation] == string(data) {
 		return nil
 	}
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.MovedVolumeAnnotation, string(data))
 	err = c.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return waiting("LogicalVolume %s has just changed", lv.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", wellknown.MovedVolumeAnnotation, lv.Name, err)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (c *Controller) store(ctx context.Context, lv *topolvmv1.LogicalVolume, pv 
 // isOf reports whether a PersistentVolume is for the volume of a LogicalVolume.
 func isOf(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := pv.Spec.CSI
-	return source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == lv.Status.VolumeID
+	return source != nil && source.Driver == wellknown.DriverName && source.VolumeHandle == lv.Status.VolumeID
 }
 
 // deleteKept deletes a PersistentVolume but not its volume: with the reclaim policy Retain, nothing deletes it. The

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
@@ -60,12 +60,12 @@ func (r restores) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	}
 	// The agent refuses a volume that belongs to another LogicalVolume.
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ImportAnnotation, volume)
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.ImportAnnotation, volume)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, lv, patch); apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil
 	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.ImportAnnotation,
+		return reconcile.Result{}, fmt.Errorf("set annotation %s of LogicalVolume %s: %w", wellknown.ImportAnnotation,
 			lv.Name, err)
 	}
 	log.FromContext(ctx).Info("a restored LogicalVolume gets its existing logical volume", "lv", volume, "node",
@@ -84,7 +84,7 @@ func (r restores) volumeOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (st
 		return "", fmt.Errorf("read PersistentVolume %s: %w", lv.Name, err)
 	}
 	source := pv.Spec.CSI
-	if source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle == string(lv.UID) ||
+	if source == nil || source.Driver != wellknown.DriverName || source.VolumeHandle == string(lv.UID) ||
 		!isOn(pv, lv.Spec.NodeName) {
 		return "", nil
 	}
@@ -94,7 +94,7 @@ func (r restores) volumeOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (st
 // snapshotOf returns the snapshot that the node agent found for the LogicalVolume of a VolumeSnapshot, or "" if it
 // found none, or another object has it.
 func (r restores) snapshotOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
-	volume := lv.Annotations[v1alpha1.ExistingVolumeAnnotation]
+	volume := lv.Annotations[wellknown.ExistingVolumeAnnotation]
 	if volume == "" || !strings.HasPrefix(lv.Name, snapshotref.NamePrefix) {
 		return "", nil
 	}
@@ -113,7 +113,7 @@ func (r restores) ownerOf(ctx context.Context, volume, name string) (owner strin
 	err = paging.Each(ctx, r.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			if lv := &list.Items[i]; lv.Name != name && (volume == string(lv.UID) || volume == lv.Status.VolumeID ||
-				volume == lv.Annotations[v1alpha1.ImportAnnotation]) {
+				volume == lv.Annotations[wellknown.ImportAnnotation]) {
 				owner = fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 			}
 		}
@@ -124,7 +124,7 @@ func (r restores) ownerOf(ctx context.Context, volume, name string) (owner strin
 	err = paging.Each(ctx, r.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			source := list.Items[i].Spec.CSI
-			if source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == volume {
+			if source != nil && source.Driver == wellknown.DriverName && source.VolumeHandle == volume {
 				owner = "PersistentVolume " + list.Items[i].Name
 			}
 		}
@@ -136,7 +136,7 @@ func (r restores) ownerOf(ctx context.Context, volume, name string) (owner strin
 func isWithoutVolume(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	return ok && lv.Status.VolumeID == "" && lv.Status.Code == codes.Unavailable && lv.DeletionTimestamp.IsZero() &&
-		lv.Annotations[v1alpha1.ImportAnnotation] == ""
+		lv.Annotations[wellknown.ImportAnnotation] == ""
 }
 
 func (r restores) setupWithManager(mgr manager.Manager) error {

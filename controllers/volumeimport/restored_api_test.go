@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -39,7 +39,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 		"refused":           {lv: func(lv *topolvmv1.LogicalVolume) { lv.Status.Code = codes.ResourceExhausted }},
 		"not-tried-yet":     {lv: func(lv *topolvmv1.LogicalVolume) { lv.Status.Code = codes.OK }},
 		"imported": {lv: func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations = map[string]string{v1alpha1.ImportAnnotation: "chosen"}
+			lv.Annotations = map[string]string{wellknown.ImportAnnotation: "chosen"}
 		}, want: "chosen"},
 		"unreadable": {fail: "get"},
 	} {
@@ -63,7 +63,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 					Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, NodeAffinity: relocate.Affinity(w.node()),
 					PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-						Driver: v1alpha1.DriverName, VolumeHandle: "old"}}}
+						Driver: wellknown.DriverName, VolumeHandle: "old"}}}
 				if test.pv != nil {
 					test.pv(pv)
 				}
@@ -87,7 +87,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 					t.Errorf("once more: %v", writes)
 				}
 			}
-			if got := w.logicalVolume(name).Annotations[v1alpha1.ImportAnnotation]; got != test.want {
+			if got := w.logicalVolume(name).Annotations[wellknown.ImportAnnotation]; got != test.want {
 				t.Errorf("got the volume %q, want %q", got, test.want)
 			}
 		})
@@ -115,9 +115,9 @@ func TestARestoredSnapshotGetsTheVolumeThatItsAgentFound(t *testing.T) {
 		"another-has-it": {found: "old", other: func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "%s" },
 			refused: "but LogicalVolume other-another-has-it of node n has it now"},
 		"another-imports-it": {found: "old", other: func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations = map[string]string{v1alpha1.ImportAnnotation: "%s"}
+			lv.Annotations = map[string]string{wellknown.ImportAnnotation: "%s"}
 		}, refused: "but LogicalVolume other-another-imports-it of node n has it now"},
-		"a-pv-has-it": {found: "old", pv: v1alpha1.DriverName,
+		"a-pv-has-it": {found: "old", pv: wellknown.DriverName,
 			refused: "but PersistentVolume pv-a-pv-has-it has it now"},
 		"pv-of-another-driver":    {found: "old", pv: "other", want: "old"},
 		"unreadable-volumes":      {found: "old", fail: "PersistentVolumeList"},
@@ -131,7 +131,7 @@ func TestARestoredSnapshotGetsTheVolumeThatItsAgentFound(t *testing.T) {
 				Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: w.node(), DeviceClass: "vg1", Source: "gone",
 					AccessType: "ro", Size: resource.MustParse("1Gi")}}
 			if test.found != "" {
-				lv.Annotations = map[string]string{v1alpha1.ExistingVolumeAnnotation: volume("%s")}
+				lv.Annotations = map[string]string{wellknown.ExistingVolumeAnnotation: volume("%s")}
 			}
 			w.createWith(lv, topolvmv1.LogicalVolumeStatus{Code: codes.Unavailable, Message: "it is used when"})
 			if test.other != nil {
@@ -173,7 +173,7 @@ func TestARestoredSnapshotGetsTheVolumeThatItsAgentFound(t *testing.T) {
 			if want != "" {
 				want = volume("%s")
 			}
-			if got := w.logicalVolume(lv.Name).Annotations[v1alpha1.ImportAnnotation]; got != want {
+			if got := w.logicalVolume(lv.Name).Annotations[wellknown.ImportAnnotation]; got != want {
 				t.Errorf("got the volume %q, want %q", got, want)
 			}
 			event := ""

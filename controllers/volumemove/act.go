@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -73,7 +74,7 @@ func (c *Controller) act(ctx context.Context, s *plan.State, st plan.Step) error
 // release removes the finalizer of a move.
 func (c *Controller) release(ctx context.Context, move *v1alpha1.VolumeMove) error {
 	before := move.DeepCopy()
-	if controllerutil.RemoveFinalizer(move, v1alpha1.VolumeMoveFinalizer) {
+	if controllerutil.RemoveFinalizer(move, wellknown.VolumeMoveFinalizer) {
 		err := c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
 			return err
@@ -98,7 +99,7 @@ func (a actions) createSnapshot(ctx context.Context, s *plan.State, round int) e
 	lv.Spec.Source = s.Volume.Name
 	lv.Spec.AccessType = accessSnapshot
 	if s.IsFenceConfirmed() {
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence.Name(s.Volume)
+		lv.Annotations[wellknown.FenceTimeAnnotation] = fence.Name(s.Volume)
 	}
 	return a.create(ctx, lv)
 }
@@ -110,13 +111,13 @@ func (a actions) createTarget(ctx context.Context, s *plan.State, source *topolv
 	lv.Spec.Source = source.Name
 	if source == s.Volume {
 		lv.Spec.Size = s.SizeOfThick()
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence.Name(s.Volume)
+		lv.Annotations[wellknown.FenceTimeAnnotation] = fence.Name(s.Volume)
 	}
 	lv.Spec.AccessType = accessVolume
 	lv.Spec.LvcreateOptionClass = s.Volume.Spec.LvcreateOptionClass
-	lv.Annotations[v1alpha1.MoveVolumeAnnotation] = s.Volume.Status.VolumeID
-	if spread := s.Volume.Annotations[v1alpha1.SpreadAnnotation]; spread != "" {
-		lv.Annotations[v1alpha1.SpreadAnnotation] = spread
+	lv.Annotations[wellknown.MoveVolumeAnnotation] = s.Volume.Status.VolumeID
+	if spread := s.Volume.Annotations[wellknown.SpreadAnnotation]; spread != "" {
+		lv.Annotations[wellknown.SpreadAnnotation] = spread
 		lv.Labels[v1alpha1.SpreadGroupHashLabel] = s.Volume.Labels[v1alpha1.SpreadGroupHashLabel]
 	}
 	return a.create(ctx, lv)
@@ -125,7 +126,7 @@ func (a actions) createTarget(ctx context.Context, s *plan.State, source *topolv
 // copyRound has the target copy the changes from the snapshot that it has to another one.
 func (a actions) copyRound(ctx context.Context, s *plan.State, snapshot *topolvmv1.LogicalVolume) error {
 	before := s.Target.DeepCopy()
-	metav1.SetMetaDataAnnotation(&s.Target.ObjectMeta, v1alpha1.CopyBaseAnnotation, s.Target.Spec.Source)
+	metav1.SetMetaDataAnnotation(&s.Target.ObjectMeta, wellknown.CopyBaseAnnotation, s.Target.Spec.Source)
 	s.Target.Spec.Source = snapshot.Name
 	return a.patch(ctx, "start the next round of", s.Target, before)
 }
@@ -157,12 +158,12 @@ func (a actions) switchVolume(ctx context.Context, s *plan.State, to *topolvmv1.
 	s.Volume.Spec.NodeName = to.Spec.NodeName
 	s.Volume.Spec.DeviceClass = to.Spec.DeviceClass
 	fence.Remove(s.Volume)
-	metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
-	metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, v1alpha1.AdoptAnnotation, string(to.UID))
+	metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, wellknown.MovedVolumeAnnotation, string(data))
+	metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, wellknown.AdoptAnnotation, string(to.UID))
 	if back := (plan.WayBack{State: s}); to == s.Old && !back.IsOldRetired() {
 		// The logical volume still is that of the volume, and has the fence of the move.
-		delete(s.Volume.Annotations, v1alpha1.AdoptAnnotation)
-		metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, v1alpha1.UnfenceAnnotation, string(s.Move.UID))
+		delete(s.Volume.Annotations, wellknown.AdoptAnnotation)
+		metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, wellknown.UnfenceAnnotation, string(s.Move.UID))
 	}
 	if err := a.patch(ctx, "switch", s.Volume, before); err != nil {
 		return err
@@ -177,10 +178,10 @@ func (a actions) switchVolume(ctx context.Context, s *plan.State, to *topolvmv1.
 // PersistentVolume is deleted, but not when it is created again (pkg/controller/volume/persistentvolume, Kubernetes).
 func (a actions) rebind(ctx context.Context, s *plan.State) error {
 	before := s.Claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, v1alpha1.RecreatedVolumeAnnotation, string(s.PV.UID))
+	metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, wellknown.RecreatedVolumeAnnotation, string(s.PV.UID))
 	err := a.client.Patch(ctx, s.Claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("set annotation %s of claim %s: %w", v1alpha1.RecreatedVolumeAnnotation, s.Move.Spec.Claim,
+		return fmt.Errorf("set annotation %s of claim %s: %w", wellknown.RecreatedVolumeAnnotation, s.Move.Spec.Claim,
 			err)
 	}
 	return err
@@ -196,20 +197,20 @@ func (a actions) createOld(ctx context.Context, s *plan.State) error {
 	case s.Volume != nil:
 		volume = s.Volume.Status.VolumeID
 	case s.IsMovedBack():
-		volume, _, _ = strings.Cut(s.Target.Annotations[v1alpha1.RetireAnnotation], "/")
+		volume, _, _ = strings.Cut(s.Target.Annotations[wellknown.RetireAnnotation], "/")
 	case s.Target != nil:
-		volume = s.Target.Annotations[v1alpha1.MoveVolumeAnnotation]
+		volume = s.Target.Annotations[wellknown.MoveVolumeAnnotation]
 	}
 	if volume == "" {
 		return fmt.Errorf("VolumeMove %s: the name of the old logical volume is not known", s.Move.Name)
 	}
 	lv := s.NewVolume(s.NewOldName(), s.SourceNode())
 	if s.IsMovedBack() {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MoveBackAnnotation, s.SourceNode())
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.MoveBackAnnotation, s.SourceNode())
 	}
-	lv.Spec.Source = v1alpha1.RetiredSource
+	lv.Spec.Source = wellknown.RetiredSource
 	lv.Spec.AccessType = accessVolume
-	lv.Annotations[v1alpha1.RetireAnnotation] = volume + "/" + string(s.Move.UID)
+	lv.Annotations[wellknown.RetireAnnotation] = volume + "/" + string(s.Move.UID)
 	return a.create(ctx, lv)
 }
 
@@ -247,9 +248,9 @@ func (a actions) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error 
 func (a actions) keepOld(ctx context.Context, s *plan.State) error {
 	before := s.Old.DeepCopy()
 	if back := (plan.WayBack{State: s}); back.IsOldKept() {
-		delete(s.Old.Annotations, v1alpha1.MoveBackAnnotation)
+		delete(s.Old.Annotations, wellknown.MoveBackAnnotation)
 	} else {
-		metav1.SetMetaDataAnnotation(&s.Old.ObjectMeta, v1alpha1.MoveBackAnnotation, s.TargetNode())
+		metav1.SetMetaDataAnnotation(&s.Old.ObjectMeta, wellknown.MoveBackAnnotation, s.TargetNode())
 	}
 	return a.patch(ctx, "keep", s.Old, before)
 }

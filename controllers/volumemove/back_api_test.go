@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // loseB has node b lost, and known to be off. Its logical volume has a write that the one on node a lacks.
@@ -38,7 +39,7 @@ func (w *world) returnB() {
 func (w *world) requestBack(node string) {
 	w.Helper()
 	w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), w.move))
-	metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, v1alpha1.MoveBackAnnotation, node)
+	metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, wellknown.MoveBackAnnotation, node)
 	w.must(w.api.Update(w.Context(), w.move))
 }
 
@@ -136,7 +137,7 @@ func TestARequestToMoveBackIsWithdrawn(t *testing.T) {
 	}
 	w.steps()
 	old := w.own()[0]
-	if old.Annotations[v1alpha1.MoveBackAnnotation] != w.b() {
+	if old.Annotations[wellknown.MoveBackAnnotation] != w.b() {
 		t.Fatalf("the old logical volume can be removed: %+v", old.Annotations)
 	}
 	w.spy.Fail = nil

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
@@ -196,8 +197,8 @@ func (b *beginner) topologyOf(ctx context.Context, s *plan.State) ([]corev1.Topo
 
 // neighborsOf returns a description of a volume of another claim of the spread group, for each node that has one.
 func (b *beginner) neighborsOf(ctx context.Context, s *plan.State) (map[string]string, error) {
-	spread, valid := v1alpha1.ParseSpread(s.Volume.Annotations[v1alpha1.SpreadAnnotation])
-	if !valid || spread.Scope != v1alpha1.SpreadNode {
+	spread, valid := v1alpha1.ParseSpread(s.Volume.Annotations[wellknown.SpreadAnnotation])
+	if !valid || spread.Scope != wellknown.SpreadNode {
 		return nil, nil
 	}
 	return supply.Neighbors(ctx, b.live, s.Volume, spread)

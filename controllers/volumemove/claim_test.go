@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -31,7 +31,7 @@ func (w *world) bind() {
 	pv, err := relocate.Get(w.Context(), w.api, client.ObjectKey{Name: w.pv()}, &corev1.PersistentVolume{})
 	w.must(err)
 	if claim := w.claim(); claim != nil && pv != nil && claim.Status.Phase == corev1.ClaimLost &&
-		claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] == string(pv.UID) {
+		claim.Annotations[wellknown.RecreatedVolumeAnnotation] == string(pv.UID) {
 		w.setPhase(corev1.ClaimBound)
 	}
 }

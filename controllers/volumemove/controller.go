@@ -42,6 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
@@ -143,14 +144,14 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // isDone reports whether nothing is left to do for a move: it has ended, and what was created for it is deleted.
 func isDone(move *v1alpha1.VolumeMove) bool {
-	has := controllerutil.ContainsFinalizer(move, v1alpha1.VolumeMoveFinalizer)
+	has := controllerutil.ContainsFinalizer(move, wellknown.VolumeMoveFinalizer)
 	return !has && (move.Ended() || !move.DeletionTimestamp.IsZero())
 }
 
 // step reads the state of a move, performs its next action, and writes the status.
 func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (plan.Step, error) {
 	before := move.DeepCopy()
-	if move.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(move, v1alpha1.VolumeMoveFinalizer) {
+	if move.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(move, wellknown.VolumeMoveFinalizer) {
 		err := c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if err != nil {
 			return plan.Step{}, client.IgnoreNotFound(err)
@@ -332,7 +333,7 @@ func concerns(move *v1alpha1.VolumeMove, object client.Object) bool {
 	if _, isClaim := object.(*corev1.PersistentVolumeClaim); isClaim {
 		return client.ObjectKeyFromObject(object) == client.ObjectKey(move.Spec.Claim)
 	}
-	if uid := object.GetAnnotations()[v1alpha1.MoveAnnotation]; uid != "" {
+	if uid := object.GetAnnotations()[wellknown.MoveAnnotation]; uid != "" {
 		return uid == string(move.UID)
 	}
 	return object.GetName() == move.Status.PersistentVolume

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -47,7 +48,7 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 		w.must(err)
 		w.agents()
 	}
-	if w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+	if w.theVolume().Annotations[wellknown.FenceAnnotation] != "" {
 		t.Error("the volume is fenced while a Pod uses it")
 	}
 	// The changes are copied again after a while.
@@ -113,13 +114,13 @@ func TestAVolumeInUseIsOpenedAgain(t *testing.T) {
 	w.clock = w.clock.Add(plan.FenceTimeout)
 	_, err = w.reconcile()
 	w.must(err)
-	if lv := w.theVolume(); lv.Annotations[v1alpha1.FenceAnnotation] != "" || lv.Spec.NodeName != w.a() {
+	if lv := w.theVolume(); lv.Annotations[wellknown.FenceAnnotation] != "" || lv.Spec.NodeName != w.a() {
 		t.Errorf("the volume is still fenced: %v", lv.Annotations)
 	}
 	w.agents()
 	_, err = w.reconcile()
 	w.must(err)
-	if w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+	if w.theVolume().Annotations[wellknown.FenceAnnotation] != "" {
 		t.Error("the volume is fenced again at once")
 	}
 	w.write()
@@ -138,7 +139,7 @@ func TestAPodThatStartsDuringTheSwitchGetsTheVolume(t *testing.T) {
 	for range 60 {
 		_, err := w.reconcile()
 		w.must(err)
-		if w.theVolume().Annotations[v1alpha1.FencedAnnotation] != "" {
+		if w.theVolume().Annotations[wellknown.FencedAnnotation] != "" {
 			break
 		}
 		w.agents()
@@ -150,7 +151,7 @@ func TestAPodThatStartsDuringTheSwitchGetsTheVolume(t *testing.T) {
 		w.must(err)
 		w.agents()
 	}
-	if lv := w.theVolume(); lv.Annotations[v1alpha1.FenceAnnotation] != "" || lv.Spec.NodeName != w.a() || snapshots < 2 {
+	if lv := w.theVolume(); lv.Annotations[wellknown.FenceAnnotation] != "" || lv.Spec.NodeName != w.a() || snapshots < 2 {
 		t.Errorf("the Pod does not get the volume: %v, %d objects", lv.Annotations, snapshots)
 	}
 	w.write()
@@ -243,13 +244,13 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 		}, phase: v1alpha1.MovePending, says: "node lostsource-a, which has volume lostsource-pv, is not ready"},
 		"fenced": {do: func(w *world) {
 			lv := w.theVolume()
-			lv.Annotations[v1alpha1.FenceAnnotation] = "other"
+			lv.Annotations[wellknown.FenceAnnotation] = "other"
 			w.must(w.api.Update(w.Context(), lv))
 		}, phase: v1alpha1.MovePending, says: "another move of volume fenced-pv"},
 		"cloned": {do: func(w *world) {
 			lv := w.theVolume()
-			lv.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
-			lv.Annotations[v1alpha1.FenceForAnnotation] = "pvc-2"
+			lv.Annotations[wellknown.FenceAnnotation] = "clone-x"
+			lv.Annotations[wellknown.FenceForAnnotation] = "pvc-2"
 			w.must(w.api.Update(w.Context(), lv))
 		}, phase: v1alpha1.MovePending, says: "volume cloned-pv of claim cloned/data is being copied to LogicalVolume pvc-2"},
 		"topology": {do: func(w *world) {
@@ -295,7 +296,7 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 
 func (w *world) annotate(node, room string) {
 	w.Helper()
-	w.edit(node, func(n *corev1.Node) { n.Annotations[v1alpha1.CapacityAnnotationPrefix+w.class] = room })
+	w.edit(node, func(n *corev1.Node) { n.Annotations[wellknown.CapacityAnnotationPrefix+w.class] = room })
 }
 
 // edit changes a Node and its status.
@@ -446,7 +447,7 @@ func TestTheOldVolumeIsKeptWhileTheNewNodeIsLost(t *testing.T) {
 		},
 		"allowed": func(w *world) {
 			w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), w.move))
-			metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, v1alpha1.AllowSourceRemovalAnnotation, "true")
+			metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, wellknown.AllowSourceRemovalAnnotation, "true")
 			w.must(w.api.Update(w.Context(), w.move))
 		},
 	} {

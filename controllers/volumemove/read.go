@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
@@ -109,7 +110,7 @@ func (r *reader) readOwn(ctx context.Context, s *plan.State) error {
 				s.Snapshots = append(s.Snapshots, lv)
 			}
 		}
-	}, client.MatchingLabels{v1alpha1.MoveLabel: string(s.Move.UID)})
+	}, client.MatchingLabels{wellknown.MoveLabel: string(s.Move.UID)})
 	if err != nil {
 		return fmt.Errorf("read the LogicalVolumes of VolumeMove %s: %w", s.Move.Name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
@@ -72,7 +73,7 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 // tell records events for a change of the phase.
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
-	isBackRequested := move.Annotations[v1alpha1.MoveBackAnnotation] == status.TargetNode
+	isBackRequested := move.Annotations[wellknown.MoveBackAnnotation] == status.TargetNode
 	if status.SwitchTime != nil && len(status.Pods) > 0 && !isBackRequested {
 		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	}

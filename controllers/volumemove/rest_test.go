@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -65,11 +66,11 @@ func newCrowd(t *testing.T, number int) *crowd {
 	for _, name := range []string{"a", "b"} {
 		room := resource.MustParse("100Ti")
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-			v1alpha1.CapacityAnnotationPrefix + "thin": strconv.FormatInt(room.Value(), 10)}}}
+			wellknown.CapacityAnnotationPrefix + "thin": strconv.FormatInt(room.Value(), 10)}}}
 		c.create(node)
 		c.create(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name,
-				TopologyKeys: []string{v1alpha1.TopologyNodeKey}}}}})
+			Drivers: []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: name,
+				TopologyKeys: []string{wellknown.TopologyNodeKey}}}}})
 	}
 	for i := range number {
 		c.volume(i)
@@ -115,9 +116,9 @@ func (c *crowd) volume(i int) {
 	c.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		ClaimRef:     &corev1.ObjectReference{Namespace: crowdNamespace, Name: name, UID: claim.UID},
 		NodeAffinity: relocate.Affinity("a"), PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "id-" + name}}}})
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "id-" + name}}}})
 	move := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name,
-		Finalizers: []string{v1alpha1.VolumeMoveFinalizer}}, Spec: v1alpha1.VolumeMoveSpec{NodeName: "b",
+		Finalizers: []string{wellknown.VolumeMoveFinalizer}}, Spec: v1alpha1.VolumeMoveSpec{NodeName: "b",
 		Claim: v1alpha1.VolumeMoveClaim{Namespace: crowdNamespace, Name: name}}}
 	c.create(move)
 	c.moves = append(c.moves, move)
@@ -133,7 +134,7 @@ func (c *crowd) copied() {
 		c.must(c.api.Status().Update(c.Context(), m))
 		own := func(name, node string) *topolvmv1.LogicalVolume {
 			return &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
-				Labels: map[string]string{v1alpha1.MoveLabel: string(m.UID)}, Annotations: map[string]string{}},
+				Labels: map[string]string{wellknown.MoveLabel: string(m.UID)}, Annotations: map[string]string{}},
 				Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "thin", Size: resource.MustParse("1Gi")}}
 		}
 		snapshot := own(plan.SnapshotName(m, round), "a")
@@ -142,10 +143,10 @@ func (c *crowd) copied() {
 		c.must(c.api.Status().Update(c.Context(), snapshot))
 		target := own(plan.TargetName(m), "b")
 		target.Spec.Source = snapshot.Name
-		target.Annotations[v1alpha1.MoveVolumeAnnotation] = "id-" + m.Name
+		target.Annotations[wellknown.MoveVolumeAnnotation] = "id-" + m.Name
 		record, err := json.Marshal(v1alpha1.CopyRecord{Source: snapshot.Name, Finished: true, SizeBytes: 1 << 30})
 		c.must(err)
-		target.Annotations[v1alpha1.CopiedAnnotation] = string(record)
+		target.Annotations[wellknown.CopiedAnnotation] = string(record)
 		c.create(target)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -24,15 +25,15 @@ import (
 func (w *world) agentOfThickTarget(lv *topolvmv1.LogicalVolume) {
 	w.Helper()
 	v := w.theVolume()
-	if lv.Annotations[v1alpha1.CopyBaseAnnotation] != "" {
+	if lv.Annotations[wellknown.CopyBaseAnnotation] != "" {
 		w.Errorf("the target of a thick volume has a base: %v", lv.Annotations)
 	}
-	move, fence := string(w.move.UID), lv.Annotations[v1alpha1.FenceTimeAnnotation]
-	if fence == "" || v.Annotations[v1alpha1.FenceAnnotation] != move ||
-		v.Annotations[v1alpha1.FencedAnnotation] != move || v.Annotations[v1alpha1.FenceTimeAnnotation] != fence {
+	move, fence := string(w.move.UID), lv.Annotations[wellknown.FenceTimeAnnotation]
+	if fence == "" || v.Annotations[wellknown.FenceAnnotation] != move ||
+		v.Annotations[wellknown.FencedAnnotation] != move || v.Annotations[wellknown.FenceTimeAnnotation] != fence {
 		return
 	}
-	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
 	if err == nil && old.Finished {
 		return
 	}
@@ -47,7 +48,7 @@ func (w *world) agentOfThickTarget(lv *topolvmv1.LogicalVolume) {
 	}
 	text, err := json.Marshal(record)
 	w.must(err)
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopiedAnnotation, string(text))
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -68,7 +69,7 @@ func TestAThickVolumeIsMovedWhileNoPodUsesIt(t *testing.T) {
 			"which takes about 20s at 100Mi for each second, end: stopped/writer") {
 		t.Errorf("got the status %+v", status)
 	}
-	if own := w.own(); len(own) > 0 || w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+	if own := w.own(); len(own) > 0 || w.theVolume().Annotations[wellknown.FenceAnnotation] != "" {
 		t.Errorf("the Pod is hindered: %v", own)
 	}
 	if got := w.events(); !strings.Contains(got, "Normal PodsUseThickVolume") || strings.Contains(got, "PodsUseVolume") {
@@ -116,7 +117,7 @@ func TestAPodThatStartsDuringTheCopyOfAThickVolume(t *testing.T) {
 		w.agents()
 	}
 	lv := w.theVolume()
-	if got := w.status(); lv.Spec.NodeName != w.a() || lv.Annotations[v1alpha1.FencedAnnotation] == "" ||
+	if got := w.status(); lv.Spec.NodeName != w.a() || lv.Annotations[wellknown.FencedAnnotation] == "" ||
 		!strings.Contains(got.Message, "Delete these Pods") {
 		t.Errorf("got the status %+v and %v", got, lv.Annotations)
 	}
@@ -166,7 +167,7 @@ func TestAPodGetsAThickVolumeWhoseCopyCannotEnd(t *testing.T) {
 			test.fail(w)
 			run()
 			got := w.status()
-			if lv := w.theVolume(); lv.Annotations[v1alpha1.FenceAnnotation] != "" || got.Phase != v1alpha1.MovePending ||
+			if lv := w.theVolume(); lv.Annotations[wellknown.FenceAnnotation] != "" || got.Phase != v1alpha1.MovePending ||
 				!strings.Contains(got.Message, test.says) {
 				t.Fatalf("got the status %+v and %v", got, lv.Annotations)
 			}
@@ -202,7 +203,7 @@ func (w *world) copiedTarget() *topolvmv1.LogicalVolume {
 		_, err := w.reconcile()
 		w.must(err)
 		if target := w.logicalVolume(plan.TargetName(w.move)); target != nil &&
-			target.Annotations[v1alpha1.CopiedAnnotation] != "" {
+			target.Annotations[wellknown.CopiedAnnotation] != "" {
 			return target
 		}
 		w.agents()
@@ -233,7 +234,7 @@ func TestAThickVolumeWaitsForItsTurnAfterItsPods(t *testing.T) {
 		w.agents()
 	}
 	if got := w.status(); got.Phase != v1alpha1.MovePending || got.QueuePosition != 1 ||
-		w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+		w.theVolume().Annotations[wellknown.FenceAnnotation] != "" {
 		t.Errorf("it does not wait for its turn: %+v, %v", got, w.theVolume().Annotations)
 	}
 	w.delete(others[0])
@@ -259,14 +260,14 @@ func TestAThickVolumeIsCopiedAgainIfItWasOpened(t *testing.T) {
 		},
 		"opened": func(w *world) { // The operator is killed after it has fenced the volume again.
 			lv := w.theVolume()
-			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "2026-01-01T00:00:00Z/1"
+			lv.Annotations[wellknown.FenceTimeAnnotation] = "2026-01-01T00:00:00Z/1"
 			w.written++
 			w.data[w.a()+"/"+w.handle()] = w.written
 			w.must(w.api.Update(w.Context(), lv))
 		},
 		"not confirmed": func(w *world) {
 			lv := w.theVolume()
-			delete(lv.Annotations, v1alpha1.FencedAnnotation)
+			delete(lv.Annotations, wellknown.FencedAnnotation)
 			w.must(w.api.Update(w.Context(), lv))
 			w.write()
 			w.busy = true

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -147,14 +148,14 @@ func (w *world) node(name, room string, agent bool) {
 	w.Helper()
 	quantity := resource.MustParse(room)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name},
-		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + w.class: fmt.Sprint(quantity.Value())}}}
+		Annotations: map[string]string{wellknown.CapacityAnnotationPrefix + w.class: fmt.Sprint(quantity.Value())}}}
 	w.create(node)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	w.must(w.api.Status().Update(w.Context(), node))
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if agent {
-		csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name,
-			TopologyKeys: []string{v1alpha1.TopologyNodeKey}}}
+		csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: name,
+			TopologyKeys: []string{wellknown.TopologyNodeKey}}}
 	}
 	w.create(csiNode)
 }
@@ -169,8 +170,8 @@ func (w *world) volume() {
 			Resources: corev1.VolumeResourceRequirements{Requests: size}}}
 	w.create(claim)
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: w.pv(),
-		Finalizers:  []string{v1alpha1.LogicalVolumeFinalizer},
-		Annotations: map[string]string{v1alpha1.ClaimAnnotation: w.name + "/data"}},
+		Finalizers:  []string{wellknown.LogicalVolumeFinalizer},
+		Annotations: map[string]string{wellknown.ClaimAnnotation: w.name + "/data"}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: w.pv(), NodeName: w.a(), DeviceClass: w.class,
 			Size: resource.MustParse("1Gi")}}
 	w.create(lv)
@@ -184,7 +185,7 @@ func (w *world) volume() {
 				UID: claim.UID},
 			NodeAffinity: relocate.Affinity(w.a()),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: v1alpha1.DriverName, VolumeHandle: w.handle()}}}})
+				Driver: wellknown.DriverName, VolumeHandle: w.handle()}}}})
 }
 
 // pod creates a Pod with the claim on a node; on none if it is "".
@@ -233,7 +234,7 @@ func (w *world) theVolume() *topolvmv1.LogicalVolume {
 func (w *world) write() {
 	w.Helper()
 	lv := w.theVolume()
-	if lv.Annotations[v1alpha1.FencedAnnotation] != "" || lv.Annotations[v1alpha1.AdoptAnnotation] != "" {
+	if lv.Annotations[wellknown.FencedAnnotation] != "" || lv.Annotations[wellknown.AdoptAnnotation] != "" {
 		return
 	}
 	w.written++
@@ -244,7 +245,7 @@ func (w *world) write() {
 func (w *world) own() []topolvmv1.LogicalVolume {
 	w.Helper()
 	list := &topolvmv1.LogicalVolumeList{}
-	w.must(w.api.List(w.Context(), list, client.MatchingLabels{v1alpha1.MoveLabel: string(w.move.UID)}))
+	w.must(w.api.List(w.Context(), list, client.MatchingLabels{wellknown.MoveLabel: string(w.move.UID)}))
 	return list.Items
 }
 
@@ -258,16 +259,16 @@ func (w *world) agents() {
 		switch {
 		case w.lost && lv.Spec.NodeName == w.b():
 		case !lv.DeletionTimestamp.IsZero():
-			back := lv.Annotations[v1alpha1.MoveBackAnnotation]
+			back := lv.Annotations[wellknown.MoveBackAnnotation]
 			if _, exists := w.data[disk]; exists && back != "" && back != lv.Spec.NodeName &&
 				w.logicalVolume(w.pv()) != nil {
 				continue // The agent keeps the logical volume.
 			}
 			delete(w.data, disk)
-			if controllerutil.RemoveFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer) {
+			if controllerutil.RemoveFinalizer(&lv, wellknown.LogicalVolumeFinalizer) {
 				w.must(client.IgnoreNotFound(w.api.Update(w.Context(), &lv)))
 			}
-		case controllerutil.AddFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer):
+		case controllerutil.AddFinalizer(&lv, wellknown.LogicalVolumeFinalizer):
 			w.must(w.api.Update(w.Context(), &lv))
 		case lv.Name == plan.TargetName(w.move):
 			w.agentOfTarget(&lv)
@@ -296,8 +297,8 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 		w.agentOfThickTarget(lv)
 		return
 	}
-	base := lv.Annotations[v1alpha1.CopyBaseAnnotation]
-	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	base := lv.Annotations[wellknown.CopyBaseAnnotation]
+	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
 	if err == nil && old.Source == lv.Spec.Source {
 		return
 	}
@@ -317,21 +318,21 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 	w.data[w.b()+"/"+w.handle()] = w.data[lv.Spec.Source]
 	text, err := json.Marshal(record)
 	w.must(err)
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopiedAnnotation, string(text))
 	w.must(w.api.Update(w.Context(), lv))
 }
 
 func (w *world) agentOfOld(lv *topolvmv1.LogicalVolume) {
 	w.Helper()
-	isBack := lv.Annotations[v1alpha1.MoveBackAnnotation] == lv.Spec.NodeName
-	if want := w.handle() + "/" + string(w.move.UID); lv.Annotations[v1alpha1.RetireAnnotation] != want ||
-		(lv.Spec.NodeName == w.b()) != isBack || lv.Spec.Source != v1alpha1.RetiredSource {
+	isBack := lv.Annotations[wellknown.MoveBackAnnotation] == lv.Spec.NodeName
+	if want := w.handle() + "/" + string(w.move.UID); lv.Annotations[wellknown.RetireAnnotation] != want ||
+		(lv.Spec.NodeName == w.b()) != isBack || lv.Spec.Source != wellknown.RetiredSource {
 		w.Fatalf("the old logical volume has %+v %+v", lv.ObjectMeta, lv.Spec)
 	}
 	switch v := w.logicalVolume(w.pv()); {
-	case v != nil && v.Spec.NodeName == lv.Spec.NodeName && lv.Annotations[v1alpha1.MoveBackAnnotation] == "":
+	case v != nil && v.Spec.NodeName == lv.Spec.NodeName && lv.Annotations[wellknown.MoveBackAnnotation] == "":
 		w.Fatal("the old logical volume is given up before the switch")
-	case v != nil && (v.Spec.NodeName == lv.Spec.NodeName || v.Annotations[v1alpha1.AdoptAnnotation] != ""):
+	case v != nil && (v.Spec.NodeName == lv.Spec.NodeName || v.Annotations[wellknown.AdoptAnnotation] != ""):
 		return
 	}
 	w.data[lv.Spec.NodeName+"/"+string(lv.UID)] = w.data[lv.Spec.NodeName+"/"+w.handle()]
@@ -347,33 +348,33 @@ func (w *world) agentsOfVolume() {
 		return
 	}
 	before := lv.DeepCopy()
-	request, fenced := lv.Annotations[v1alpha1.FenceAnnotation], lv.Annotations[v1alpha1.FencedAnnotation]
+	request, fenced := lv.Annotations[wellknown.FenceAnnotation], lv.Annotations[wellknown.FencedAnnotation]
 	switch {
-	case lv.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
+	case lv.Annotations[wellknown.MovedVolumeAnnotation] != "":
 		w.recreate(lv)
 	case w.lost && lv.Spec.NodeName == w.b():
-	case lv.Annotations[v1alpha1.AdoptAnnotation] != "" && lv.Spec.NodeName == w.a():
-		retired := lv.Spec.NodeName + "/" + lv.Annotations[v1alpha1.AdoptAnnotation]
+	case lv.Annotations[wellknown.AdoptAnnotation] != "" && lv.Spec.NodeName == w.a():
+		retired := lv.Spec.NodeName + "/" + lv.Annotations[wellknown.AdoptAnnotation]
 		data, exists := w.data[retired]
 		if !exists {
 			w.Fatal("the old logical volume was removed before the volume has adopted it")
 		}
 		w.data[lv.Spec.NodeName+"/"+w.handle()] = data
 		delete(w.data, retired)
-		delete(lv.Annotations, v1alpha1.AdoptAnnotation)
+		delete(lv.Annotations, wellknown.AdoptAnnotation)
 	case lv.Spec.NodeName == w.b():
 		if target := w.logicalVolume(plan.TargetName(w.move)); target != nil &&
-			lv.Annotations[v1alpha1.AdoptAnnotation] == string(target.UID) {
-			delete(lv.Annotations, v1alpha1.AdoptAnnotation)
+			lv.Annotations[wellknown.AdoptAnnotation] == string(target.UID) {
+			delete(lv.Annotations, wellknown.AdoptAnnotation)
 		}
 	case request != "" && fenced == "" && !w.busy:
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FencedAnnotation, request)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.FencedAnnotation, request)
 	case request != "" && w.busy:
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FenceErrorAnnotation, "it is mounted at /x")
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.FenceErrorAnnotation, "it is mounted at /x")
 	case request == "":
-		delete(lv.Annotations, v1alpha1.FencedAnnotation)
-		delete(lv.Annotations, v1alpha1.FenceErrorAnnotation)
-		delete(lv.Annotations, v1alpha1.UnfenceAnnotation)
+		delete(lv.Annotations, wellknown.FencedAnnotation)
+		delete(lv.Annotations, wellknown.FenceErrorAnnotation)
+		delete(lv.Annotations, wellknown.UnfenceAnnotation)
 	}
 	if !equality.Semantic.DeepEqual(lv, before) {
 		w.must(w.api.Patch(w.Context(), lv, client.MergeFrom(before)))
@@ -383,7 +384,7 @@ func (w *world) agentsOfVolume() {
 // recreate recreates the PersistentVolume, like package volumeimport.
 func (w *world) recreate(lv *topolvmv1.LogicalVolume) {
 	w.Helper()
-	text := lv.Annotations[v1alpha1.MovedVolumeAnnotation]
+	text := lv.Annotations[wellknown.MovedVolumeAnnotation]
 	if text == "" {
 		return
 	}
@@ -398,7 +399,7 @@ func (w *world) recreate(lv *topolvmv1.LogicalVolume) {
 	pv.Status.Phase = corev1.VolumeBound
 	w.must(w.api.Status().Update(w.Context(), pv))
 	w.setPhase(corev1.ClaimLost)
-	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
+	delete(lv.Annotations, wellknown.MovedVolumeAnnotation)
 }
 
 // status returns the status of the move. It is empty if the move does not exist.
@@ -474,7 +475,7 @@ func (w *world) wantOn(node string) {
 		w.Error("the claim is lost")
 	}
 	for key := range lv.Annotations {
-		if key != v1alpha1.ClaimAnnotation {
+		if key != wellknown.ClaimAnnotation {
 			w.Errorf("the LogicalVolume still has %s", key)
 		}
 	}

@@ -76,7 +76,7 @@ const small = "-s -w" // of programs without a version
 // (bare/PACKAGE).
 func artifacts() map[string]artifact {
 	all := map[string]artifact{
-		"lab":         program("lab", "", "./test/lab/cmd/lab"),
+		"lab": program("lab", "", "./test/lab/cmd/lab"),
 		// Whether the machine can run a node. It builds the kernel of the nodes first.
 		"boot":        {needs: []string{"lab"}, steps: []process{{args: []string{"${LAB}", "doctor", "--boot"}}}},
 		"image-tool":  program("image", "", "./hack/image"),

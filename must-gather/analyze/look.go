@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -77,7 +77,7 @@ func podsOf(f *Facts, name string) []corev1.Pod {
 
 // claimOf returns the claim of a LogicalVolume, or else its name.
 func claimOf(lv *topolvmv1.LogicalVolume) string {
-	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
+	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
 		return claim
 	}
 	return lv.Name

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
@@ -229,7 +230,7 @@ func driversNotRegistered(f *Facts) []Finding {
 	registered := sets.New[string]()
 	for i := range f.CSINodes {
 		for _, driver := range f.CSINodes[i].Spec.Drivers {
-			if driver.Name == v1alpha1.DriverName {
+			if driver.Name == wellknown.DriverName {
 				registered.Insert(f.CSINodes[i].Name)
 			}
 		}
@@ -242,7 +243,7 @@ func driversNotRegistered(f *Facts) []Finding {
 			found = append(found, Finding{Severity: Warning,
 				Text: fmt.Sprintf("the kubelet of node %s has not registered the CSI driver %s: no volume can be "+
 					"mounted there",
-					node, v1alpha1.DriverName),
+					node, wellknown.DriverName),
 				Do: "see the log of pod " + pod.Name + ", and nodes/" + node + "/journal-kubelet.log"})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
@@ -47,7 +48,7 @@ func falseCondition(kind, reason, message string) metav1.Condition {
 
 func volume(name, node, claim string) topolvmv1.LogicalVolume {
 	lv := topolvmv1.LogicalVolume{ObjectMeta: named("", name), Spec: topolvmv1.LogicalVolumeSpec{NodeName: node}}
-	lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+	lv.Annotations = map[string]string{wellknown.ClaimAnnotation: claim}
 	return lv
 }
 
@@ -80,7 +81,7 @@ func claim(phase corev1.PersistentVolumeClaimPhase, class, size string) corev1.P
 func storageClass() storagev1.StorageClass {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	return storagev1.StorageClass{ObjectMeta: named("", "lvms-vg1"), Provisioner: "topolvm.io",
-		VolumeBindingMode: &mode, Parameters: map[string]string{v1alpha1.DeviceClassParameter: "vg1"}}
+		VolumeBindingMode: &mode, Parameters: map[string]string{wellknown.DeviceClassParameter: "vg1"}}
 }
 
 func event(reason, kind, message string, ago time.Duration) corev1.Event {
@@ -432,7 +433,7 @@ func with(f Facts, change func(*Facts)) Facts {
 }
 
 func withCondition(lv topolvmv1.LogicalVolume, text string) topolvmv1.LogicalVolume {
-	lv.Annotations[v1alpha1.ConditionAnnotation] = text
+	lv.Annotations[wellknown.ConditionAnnotation] = text
 	return lv
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // claimsPending finds claims without a volume, with the reason.
@@ -113,7 +114,7 @@ func podsWith(f *Facts, claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
 
 // tooSmall returns a reason if every node offers less capacity than a claim requests, or "".
 func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentVolumeClaim) string {
-	key := v1alpha1.CapacityAnnotationPrefix + cmp.Or(class.Parameters[v1alpha1.DeviceClassParameter], "00default")
+	key := wellknown.CapacityAnnotationPrefix + cmp.Or(class.Parameters[wellknown.DeviceClassParameter], "00default")
 	best := int64(-1)
 	where := ""
 	for i := range f.Nodes {
@@ -179,7 +180,7 @@ func volumesBroken(f *Facts) []Finding {
 	for i := range f.LogicalVolumes {
 		lv := &f.LogicalVolumes[i]
 		what := fmt.Sprintf("volume %s (claim %s) on node %s", lv.Name, claimOf(lv), lv.Spec.NodeName)
-		if text := lv.Annotations[v1alpha1.ConditionAnnotation]; text != "" {
+		if text := lv.Annotations[wellknown.ConditionAnnotation]; text != "" {
 			found = append(found, Finding{Severity: Warning, Text: what + ": " + text})
 		} else if lv.Status.Message != "" && lv.Status.Code != 0 {
 			found = append(found, Finding{Severity: Warning,

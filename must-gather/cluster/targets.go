@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // target is a resource to collect.
@@ -87,7 +88,7 @@ var ours = []target{
 func drives(fields ...string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		driver, _, _ := unstructured.NestedString(o.Object, fields...)
-		return driver == v1alpha1.DriverName
+		return driver == wellknown.DriverName
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // maxNamespaces is the maximum number of users' namespaces from which events and Pods are read. Those with claims that
@@ -85,7 +85,7 @@ func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.U
 	ourVolumes := sets.New[string]()
 	for i := range classes {
 		if provisioner, _, _ := unstructured.NestedString(classes[i].Object,
-			"provisioner"); provisioner == v1alpha1.DriverName {
+			"provisioner"); provisioner == wellknown.DriverName {
 			ourClasses.Insert(classes[i].GetName())
 		}
 	}
@@ -95,8 +95,8 @@ func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.U
 	return func(o *unstructured.Unstructured) bool {
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
 		volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName")
-		return ourClasses.Has(class) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix) ||
-			ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
+		return ourClasses.Has(class) || strings.HasPrefix(class, wellknown.StorageClassPrefix) ||
+			ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == wellknown.DriverName
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *Collector) snapshots(ctx context.Context, group, resource, kind string,
 	c.kept(ctx, target{group: group, resource: resource, list: true, keep: func(o *unstructured.Unstructured) bool {
 		content, _, _ := unstructured.NestedString(o.Object, "status", "bound"+kind+"ContentName")
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "v"+kind[1:]+"ClassName")
-		return bound.Has(content) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix)
+		return bound.Has(content) || strings.HasPrefix(class, wellknown.StorageClassPrefix)
 	}}, nil)
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -88,7 +89,7 @@ func newObjects(t *testing.T) map[string]client.Object {
 			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n1", DeviceClass: "a",
 				Size: resource.MustParse("1Gi")}}
 	}
-	apart := volume("apart", map[string]string{lvmv1alpha1.SpreadAnnotation: "node:required:a/b"})
+	apart := volume("apart", map[string]string{wellknown.SpreadAnnotation: "node:required:a/b"})
 	apart.Labels = map[string]string{lvmv1alpha1.SpreadGroupHashLabel: "0123"}
 	classless := volume("classless", nil)
 	classless.Spec.DeviceClass = ""
@@ -105,11 +106,11 @@ func newObjects(t *testing.T) map[string]client.Object {
 		"lv":        volume("lv", nil),
 		"classless": classless,
 		"apart":     apart,
-		"imported":  volume("imported", map[string]string{lvmv1alpha1.ImportAnnotation: "existing"}),
-		"grouped": volume("grouped", map[string]string{lvmv1alpha1.GroupPendingAnnotation: "g",
-			lvmv1alpha1.PendingDeletionAnnotation: "group snapshot", lvmv1alpha1.GroupRequestAnnotation: "{}"}),
-		"moved": volume("moved", map[string]string{lvmv1alpha1.MoveAnnotation: "m", lvmv1alpha1.FenceAnnotation: "m",
-			lvmv1alpha1.UnfenceAnnotation: "m", lvmv1alpha1.CopyBaseAnnotation: "s1", lvmv1alpha1.AdoptAnnotation: "t"}),
+		"imported":  volume("imported", map[string]string{wellknown.ImportAnnotation: "existing"}),
+		"grouped": volume("grouped", map[string]string{wellknown.GroupPendingAnnotation: "g",
+			wellknown.PendingDeletionAnnotation: "group snapshot", wellknown.GroupRequestAnnotation: "{}"}),
+		"moved": volume("moved", map[string]string{wellknown.MoveAnnotation: "m", wellknown.FenceAnnotation: "m",
+			wellknown.UnfenceAnnotation: "m", wellknown.CopyBaseAnnotation: "s1", wellknown.AdoptAnnotation: "t"}),
 		"node": &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"},
 			Annotations: map[string]string{"a": "1", "capacity.topolvm.io/b": "2"}}},
 		"status": status("n1"), "otherStatus": status("n2"),

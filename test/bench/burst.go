@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -33,9 +33,9 @@ func runBurst(ctx context.Context, b *bench) error {
 	}
 	immediate := storagev1.VolumeBindingImmediate
 	err := b.cluster.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: v1alpha1.DriverName,
+		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: wellknown.DriverName,
 		VolumeBindingMode: &immediate,
-		Parameters:        map[string]string{v1alpha1.DeviceClassParameter: className},
+		Parameters:        map[string]string{wellknown.DeviceClassParameter: className},
 	})
 	if err != nil {
 		return err

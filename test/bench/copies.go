@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -98,11 +98,11 @@ func (b *bench) prepareCopies(ctx context.Context) error {
 	}
 	immediate := storagev1.VolumeBindingImmediate
 	if err := b.cluster.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: copyClass},
-		Provisioner: v1alpha1.DriverName, VolumeBindingMode: &immediate,
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: className},
+		Provisioner: wellknown.DriverName, VolumeBindingMode: &immediate,
+		Parameters: map[string]string{wellknown.DeviceClassParameter: className},
 		AllowedTopologies: []corev1.TopologySelectorTerm{{
 			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-				{Key: v1alpha1.TopologyNodeKey, Values: []string{"node2"}}}}}}); err != nil {
+				{Key: wellknown.TopologyNodeKey, Values: []string{"node2"}}}}}}); err != nil {
 		return err
 	}
 	if err := errors.Join(b.cluster.Claim(ctx, copySource),

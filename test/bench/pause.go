@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -129,21 +130,21 @@ func (b *bench) momentsOf(ctx context.Context, v story.Volume,
 		switch lv := &list[i]; {
 		case lv.Name == move.Status.PersistentVolume:
 			volume = lv
-		case lv.Annotations[v1alpha1.MoveVolumeAnnotation] != "":
+		case lv.Annotations[wellknown.MoveVolumeAnnotation] != "":
 			target = lv
-		case lv.Annotations[v1alpha1.FenceTimeAnnotation] != "":
+		case lv.Annotations[wellknown.FenceTimeAnnotation] != "":
 			final = lv
 		}
 	}
 	if volume == nil {
 		return reached, 0, fmt.Errorf("LogicalVolume %s does not exist", move.Status.PersistentVolume)
 	}
-	reached[fenceRequested] = volume.Annotations[v1alpha1.FenceAnnotation] != ""
-	reached[fenceConfirmed] = volume.Annotations[v1alpha1.FencedAnnotation] != ""
+	reached[fenceRequested] = volume.Annotations[wellknown.FenceAnnotation] != ""
+	reached[fenceConfirmed] = volume.Annotations[wellknown.FencedAnnotation] != ""
 	if final != nil && target != nil {
 		reached[snapshotCreated] = final.Status.VolumeID != ""
 		reached[roundStarted] = target.Spec.Source == final.Name
-		record, err := v1alpha1.ParseCopyRecord(target.Annotations[v1alpha1.CopiedAnnotation])
+		record, err := v1alpha1.ParseCopyRecord(target.Annotations[wellknown.CopiedAnnotation])
 		if err == nil && record.Source == final.Name && record.Finished {
 			reached[roundFinished] = true
 			sent = record.SentBytes
@@ -153,7 +154,7 @@ func (b *bench) momentsOf(ctx context.Context, v story.Volume,
 		return reached, sent, nil
 	}
 	reached[volumeSwitched] = true
-	reached[volumeAdopted] = volume.Annotations[v1alpha1.AdoptAnnotation] == ""
+	reached[volumeAdopted] = volume.Annotations[wellknown.AdoptAnnotation] == ""
 	reached[volumeRecreated], reached[claimBound], err = b.isMoved(ctx, v, move)
 	return reached, sent, err
 }

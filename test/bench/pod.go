@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -89,11 +89,11 @@ func (b *bench) podWithClaim(ctx context.Context) error {
 // podStorageClass returns a StorageClass whose volumes are created on the node of the Pods.
 func (b *bench) podStorageClass(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: v1alpha1.DriverName, VolumeBindingMode: &mode,
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: className, "csi.storage.k8s.io/fstype": "ext4"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: wellknown.DriverName, VolumeBindingMode: &mode,
+		Parameters: map[string]string{wellknown.DeviceClassParameter: className, "csi.storage.k8s.io/fstype": "ext4"},
 		AllowedTopologies: []corev1.TopologySelectorTerm{{
 			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-				{Key: v1alpha1.TopologyNodeKey, Values: []string{b.node.Name()}}}}},
+				{Key: wellknown.TopologyNodeKey, Values: []string{b.node.Name()}}}}},
 	}
 }
 

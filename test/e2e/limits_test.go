@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -25,7 +26,7 @@ func limitsIO(ctx SpecContext) {
 		"free":  {lvmv1alpha1.ReadIOPSParameter: lvmv1alpha1.NoIOLimit},
 	} {
 		Expect(cluster.Create(ctx, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name},
-			DriverName: lvmv1alpha1.DriverName, Parameters: parameters})).To(Succeed())
+			DriverName: wellknown.DriverName, Parameters: parameters})).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { cluster.Run(ctx, "delete", "vac", name) })
 	}
 	v := story.Volume{Namespace: namespace, Name: "limited", Class: "lvms-thick-ext4", Size: "100Mi", Block: true,

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -42,10 +43,10 @@ func bindAtOnce(ctx context.Context) {
 	GinkgoHelper()
 	cluster.Run(ctx, "create", "namespace", tenant)
 	Expect(cluster.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: atOnce}, Provisioner: lvmv1alpha1.DriverName,
+		ObjectMeta: metav1.ObjectMeta{Name: atOnce}, Provisioner: wellknown.DriverName,
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate), AllowVolumeExpansion: ptr.To(true),
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
-			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+		Parameters: map[string]string{wellknown.DeviceClassParameter: "thick-ext4",
+			wellknown.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		cluster.Run(ctx, "delete", "namespace", tenant, story.Timeout)
@@ -65,7 +66,7 @@ func nodesOf(ctx context.Context, prefix string) []string {
 	Expect(cluster.List(ctx, &list)).To(Succeed())
 	var nodes []string
 	for _, lv := range list.Items {
-		claim := lv.Annotations[lvmv1alpha1.ClaimAnnotation]
+		claim := lv.Annotations[wellknown.ClaimAnnotation]
 		if strings.HasPrefix(claim, tenant+"/"+prefix) && lv.Status.VolumeID != "" {
 			nodes = append(nodes, lv.Spec.NodeName)
 		}
@@ -175,8 +176,8 @@ func sharesCapacity(ctx SpecContext) {
 // spread returns a volume of the tenant in a spread group.
 func spread(name, class, group, policy string) story.Volume {
 	v := inTenant(name, class, "64Mi")
-	v.Labels = map[string]string{lvmv1alpha1.SpreadGroupLabel: group, lvmv1alpha1.SpreadLabel: lvmv1alpha1.SpreadNode,
-		lvmv1alpha1.SpreadPolicyLabel: policy}
+	v.Labels = map[string]string{wellknown.SpreadGroupLabel: group, wellknown.SpreadLabel: wellknown.SpreadNode,
+		wellknown.SpreadPolicyLabel: policy}
 	return v
 }
 
@@ -200,9 +201,9 @@ spec:
 func spreadsOverNodes(ctx SpecContext) {
 	bindAtOnce(ctx)
 	const class = "lvms-thick-ext4"
-	first := spread("first", class, "db", lvmv1alpha1.SpreadRequired)
-	second := spread("second", class, "db", lvmv1alpha1.SpreadRequired)
-	third := spread("third", class, "db", lvmv1alpha1.SpreadPreferred)
+	first := spread("first", class, "db", wellknown.SpreadRequired)
+	second := spread("second", class, "db", wellknown.SpreadRequired)
+	third := spread("third", class, "db", wellknown.SpreadPreferred)
 	for _, v := range []*story.Volume{&first, &second, &third} {
 		v.Node = "node1"
 		Expect(cluster.Claim(ctx, *v)).To(Succeed())

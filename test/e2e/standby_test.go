@@ -12,7 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -29,9 +29,9 @@ func takesOver(ctx SpecContext) {
 	)
 	immediate := storagev1.VolumeBindingImmediate
 	Expect(cluster.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: lvmv1alpha1.DriverName, VolumeBindingMode: &immediate,
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
-			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: wellknown.DriverName, VolumeBindingMode: &immediate,
+		Parameters: map[string]string{wellknown.DeviceClassParameter: "thick-ext4",
+			wellknown.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
 	for i := range claims {
 		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("takeover-", i), Class: class,

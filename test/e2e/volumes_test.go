@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -38,10 +39,10 @@ func givesWhatThereIs(ctx SpecContext) {
 	)
 	immediate := storagev1.VolumeBindingImmediate
 	Expect(cluster.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: lvmv1alpha1.DriverName,
+		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: wellknown.DriverName,
 		VolumeBindingMode: &immediate,
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
-			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+		Parameters: map[string]string{wellknown.DeviceClassParameter: "thick-ext4",
+			wellknown.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).
 		Should(BeEmpty())
@@ -168,7 +169,7 @@ func capacities(ctx context.Context, class string) map[string]int64 {
 	Expect(cluster.List(ctx, &nodes)).To(Succeed())
 	found := map[string]int64{}
 	for _, node := range nodes.Items {
-		if value, ok := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class]; ok {
+		if value, ok := node.Annotations[wellknown.CapacityAnnotationPrefix+class]; ok {
 			bytes, err := strconv.ParseInt(value, 10, 64)
 			Expect(err).NotTo(HaveOccurred())
 			found[node.Name] = bytes
@@ -185,7 +186,7 @@ func scheduled(ctx context.Context, class string) map[string]int64 {
 	found := map[string]int64{}
 	for _, c := range list.Items {
 		if c.StorageClassName == class {
-			found[c.NodeTopology.MatchLabels[lvmv1alpha1.TopologyNodeKey]] = c.Capacity.Value()
+			found[c.NodeTopology.MatchLabels[wellknown.TopologyNodeKey]] = c.Capacity.Value()
 		}
 	}
 	return found

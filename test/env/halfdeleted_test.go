@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
@@ -96,7 +97,7 @@ func shell(t *testing.T) func(commands string) string {
 func createLogicalVolume(t *testing.T, name, handle string) {
 	t.Helper()
 	lv := &topolvmv1.LogicalVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{lvmv1alpha1.LogicalVolumeFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{wellknown.LogicalVolumeFinalizer}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n1", DeviceClass: "vg1",
 			Size: resource.MustParse("1Gi")},
 	}
@@ -104,7 +105,7 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: handle},
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: handle},
 		},
 	}}
 	for _, object := range []client.Object{lv, volume} {
@@ -138,7 +139,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	}
 	cluster := &lvmv1alpha1.LVMCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: Namespace,
-			Finalizers: []string{lvmv1alpha1.LVMClusterFinalizer}},
+			Finalizers: []string{wellknown.LVMClusterFinalizer}},
 		Spec: lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{
 			DeviceClasses: []lvmv1alpha1.DeviceClass{{Name: "vg1", FilesystemType: "xfs"}}}},
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -33,9 +33,9 @@ func spreadClaim(t *testing.T, name, group, node string) *csi.CreateVolumeReques
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
 			Annotations: map[string]string{"volume.kubernetes.io/selected-node": node},
-			Labels: map[string]string{lvmv1alpha1.SpreadGroupLabel: group,
-				lvmv1alpha1.SpreadLabel:       lvmv1alpha1.SpreadNode,
-				lvmv1alpha1.SpreadPolicyLabel: lvmv1alpha1.SpreadRequired}},
+			Labels: map[string]string{wellknown.SpreadGroupLabel: group,
+				wellknown.SpreadLabel:       wellknown.SpreadNode,
+				wellknown.SpreadPolicyLabel: wellknown.SpreadRequired}},
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: resource.MustParse("1Gi")}}},
@@ -57,10 +57,10 @@ func spreadClaim(t *testing.T, name, group, node string) *csi.CreateVolumeReques
 			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		}},
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "vg1",
+		Parameters: map[string]string{wellknown.DeviceClassParameter: "vg1",
 			service.ClaimNamespaceKey: "default", service.ClaimNameKey: name},
 		AccessibilityRequirements: &csi.TopologyRequirement{Requisite: []*csi.Topology{
-			{Segments: map[string]string{lvmv1alpha1.TopologyNodeKey: node}}}},
+			{Segments: map[string]string{wellknown.TopologyNodeKey: node}}}},
 	}
 }
 
@@ -111,7 +111,7 @@ func TestVolumesOfASpreadGroupAreFoundByTheirLabel(t *testing.T) {
 			t.Fatal(err)
 		}
 		topology := response.GetVolume().GetAccessibleTopology()[0]
-		if got := topology.GetSegments()[lvmv1alpha1.TopologyNodeKey]; got != want {
+		if got := topology.GetSegments()[wellknown.TopologyNodeKey]; got != want {
 			t.Errorf("%s: got %s, want %s", request.GetName(), got, want)
 		}
 	}
@@ -128,6 +128,6 @@ func TestVolumesOfASpreadGroupAreFoundByTheirLabel(t *testing.T) {
 	if err := agents.Get(t.Context(), client.ObjectKey{Name: second.GetName()}, lv); !apierrors.IsNotFound(err) {
 		t.Errorf("the refused volume: got %v, %v", lv, err)
 	}
-	second.AccessibilityRequirements.Requisite[0].Segments[lvmv1alpha1.TopologyNodeKey] = "n2"
+	second.AccessibilityRequirements.Requisite[0].Segments[wellknown.TopologyNodeKey] = "n2"
 	create(second, "n2")
 }

@@ -50,7 +50,7 @@ func constants(t *testing.T) map[string]string {
 	return found
 }
 
-// selectors returns the names after a dot in the code of folders, without tests: v1alpha1.MkfsOptionsParameter has
+// selectors returns the names after a dot in the code of folders, without tests: wellknown.MkfsOptionsParameter has
 // MkfsOptionsParameter.
 func selectors(t *testing.T, folders ...string) map[string]bool {
 	t.Helper()

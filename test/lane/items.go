@@ -186,7 +186,8 @@ func goTest(limit string) []string {
 // e2e returns an item with a package of end-to-end tests, or one chapter of it. folder is the directory in test/e2e.
 func e2e(name, folder string, minutes float64, paths []string, args ...string) Item {
 	pkg := strings.TrimSuffix("test/e2e/"+folder, "/")
-	i := Item{Name: "e2e/" + name, Slot: Cluster, Minutes: minutes, Needs: []string{"boot", "image", "programs/cluster"}}
+	i := Item{Name: "e2e/" + name, Slot: Cluster, Minutes: minutes,
+		Needs: []string{"boot", "image", "programs/cluster"}}
 	i.Paths = append([]string{pkg, "test/story", "test/e2e/suite"}, paths...)
 	if folder == "" {
 		i.Paths[0] = "test/e2e/*"

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // agents simulate the node agents: their writes and watches, without any effect on a node. They read from one common
@@ -236,7 +237,7 @@ func (a *agents) makeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) {
 	a.busy[i].Lock()
 	defer a.busy[i].Unlock()
 	marked := lv.DeepCopy()
-	marked.Finalizers = append(marked.Finalizers, v1alpha1.LogicalVolumeFinalizer)
+	marked.Finalizers = append(marked.Finalizers, wellknown.LogicalVolumeFinalizer)
 	if err := a.Patch(ctx, marked, client.MergeFrom(lv)); err != nil {
 		return
 	}

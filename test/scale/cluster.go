@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 const (
@@ -146,11 +147,11 @@ func (c *cluster) populate(ctx context.Context) error {
 func (c *cluster) makeNode(ctx context.Context, i int) error {
 	name := nodeName(i)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels: map[string]string{corev1.LabelHostname: name, v1alpha1.TopologyNodeKey: name,
+		Labels: map[string]string{corev1.LabelHostname: name, wellknown.TopologyNodeKey: name,
 			corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", "node-role.kubernetes.io/worker": ""},
-		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + "00default": "1099511627776"}}}
+		Annotations: map[string]string{wellknown.CapacityAnnotationPrefix + "00default": "1099511627776"}}}
 	for _, class := range classes {
-		node.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = "1099511627776"
+		node.Annotations[wellknown.CapacityAnnotationPrefix+class] = "1099511627776"
 	}
 	status := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
 		Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
@@ -169,8 +170,8 @@ func (c *cluster) makeNode(ctx context.Context, i int) error {
 		return err
 	}
 	return c.Create(ctx, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name,
-			TopologyKeys: []string{v1alpha1.TopologyNodeKey}}}}})
+		Drivers: []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: name,
+			TopologyKeys: []string{wellknown.TopologyNodeKey}}}}})
 }
 
 var (
@@ -183,13 +184,13 @@ var (
 func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	node := nodeName(i % c.nodes)
 	class := classes[i%len(classes)]
-	storageClass := v1alpha1.StorageClassName(class)
+	storageClass := wellknown.StorageClassName(class)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-database-%05d", i),
 		Namespace: "apps",
 		Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes",
 			"pv.kubernetes.io/bound-by-controller":     "yes",
 			"volume.kubernetes.io/selected-node":       node,
-			"volume.kubernetes.io/storage-provisioner": v1alpha1.DriverName}},
+			"volume.kubernetes.io/storage-provisioner": wellknown.DriverName}},
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: writeOnce, StorageClassName: &storageClass,
 			VolumeName: fmt.Sprintf("pvc-%05d", i), Resources: corev1.VolumeResourceRequirements{Requests: size}}}
 	if err := c.Create(ctx, claim); err != nil {
@@ -200,8 +201,8 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 		return err
 	}
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName,
-		Finalizers:  []string{v1alpha1.LogicalVolumeFinalizer},
-		Annotations: map[string]string{v1alpha1.ClaimAnnotation: "apps/" + claim.Name}},
+		Finalizers:  []string{wellknown.LogicalVolumeFinalizer},
+		Annotations: map[string]string{wellknown.ClaimAnnotation: "apps/" + claim.Name}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: claim.Spec.VolumeName, NodeName: node, DeviceClass: class,
 			Size: gibibyte}}
 	if err := c.Create(ctx, lv); err != nil {
@@ -213,7 +214,7 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName,
 		Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"},
-		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName,
+		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": wellknown.DriverName,
 			"volume.kubernetes.io/provisioner-deletion-secret-name":      "",
 			"volume.kubernetes.io/provisioner-deletion-secret-namespace": ""}},
 		Spec: corev1.PersistentVolumeSpec{Capacity: size, AccessModes: writeOnce, StorageClassName: storageClass,
@@ -221,13 +222,13 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
 				Namespace: "apps", Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName,
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName,
 					VolumeHandle: string(lv.UID), FSType: "xfs",
 					VolumeAttributes: map[string]string{
 						"storage.kubernetes.io/csiProvisionerIdentity": "1-topolvm.io"}}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{
 				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.TopologyNodeKey,
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: wellknown.TopologyNodeKey,
 						Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
 		}}
 	if err := c.Create(ctx, pv); err != nil {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -103,7 +104,7 @@ func (w *world) await(ctx context.Context, what string, is func(lvmv1alpha1.VGSt
 }
 
 func (w *world) create(ctx context.Context, s Step) error {
-	v := story.Volume{Namespace: namespace, Name: s.On, Class: lvmv1alpha1.StorageClassPrefix + s.Class,
+	v := story.Volume{Namespace: namespace, Name: s.On, Class: wellknown.StorageClassPrefix + s.Class,
 		Size: fmt.Sprintf("%dMi", s.MiB), Block: s.Block}
 	switch s.Op {
 	case opRestore:
@@ -197,7 +198,7 @@ func (w *world) expand(ctx context.Context, m *Model, s Step) error {
 
 func (w *world) snapshot(ctx context.Context, m *Model, s Step) error {
 	v := story.Volume{Namespace: namespace, Name: s.From,
-		Class: lvmv1alpha1.StorageClassPrefix + m.Volumes[s.From].Class}
+		Class: wellknown.StorageClassPrefix + m.Volumes[s.From].Class}
 	return w.retry(ctx, "snapshot "+s.On, func(ctx context.Context) error {
 		err := w.Snapshot(ctx, v, s.On)
 		if ignoreExists(err) == nil && err != nil {
@@ -225,7 +226,7 @@ func (w *world) fill(ctx context.Context) error {
 	err := w.retry(ctx, "no capacity is offered of a pool that is nearly full", func(ctx context.Context) error {
 		node := &corev1.Node{}
 		err := w.Get(ctx, client.ObjectKey{Name: nodeName}, node)
-		if offered := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+thinClass]; err == nil && offered != "0" {
+		if offered := node.Annotations[wellknown.CapacityAnnotationPrefix+thinClass]; err == nil && offered != "0" {
 			err = fmt.Errorf("the node offers %q bytes", offered)
 		}
 		return err

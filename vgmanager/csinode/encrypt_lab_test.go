@@ -18,7 +18,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
@@ -231,7 +231,7 @@ func (l *encryptedLab) copyOpens(secret map[string]string) {
 	l.m.sh("lvcreate", "--yes", "--snapshot", "--size", "40m", "--name", "copy", group+"/"+id)
 	path := "/dev/" + group + "/copy"
 	containers := l.server.encryption.Containers
-	l.m.ok(containers.Open(l.Context(), path, name, []byte(secret[v1alpha1.EncryptionKey]), false))
+	l.m.ok(containers.Open(l.Context(), path, name, []byte(secret[wellknown.EncryptionKey]), false))
 	if !l.isReadable("/dev/mapper/" + name) {
 		l.Error("the copy does not have the data")
 	}
@@ -243,7 +243,7 @@ func (l *encryptedLab) copyOpens(secret map[string]string) {
 
 // TestLabEncryptedVolumeThatLostItsHeader checks that a volume that was used is not formatted, whatever is on it.
 func TestLabEncryptedVolumeThatLostItsHeader(t *testing.T) {
-	for _, tag := range []string{v1alpha1.FormattedTagPrefix + "ext4", "other"} {
+	for _, tag := range []string{wellknown.FormattedTagPrefix + "ext4", "other"} {
 		t.Run(tag, func(t *testing.T) {
 			l := newEncrypted(t)
 			l.volumes.lv.Tags[0] = tag

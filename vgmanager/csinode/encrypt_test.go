@@ -11,7 +11,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
@@ -42,7 +42,7 @@ var mappedNumber = mounter.Number{Major: 253, Minor: 1}
 
 // encrypted makes the volume one of an encrypted class that nobody has used.
 func (b *bench) encrypted() {
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag, v1alpha1.EncryptionTagPrefix + v1alpha1.EncryptionLUKS2}
+	b.volumes.lv.Tags = []string{wellknown.NewTag, wellknown.EncryptionTagPrefix + wellknown.EncryptionLUKS2}
 }
 
 // holds reports whether the volume has a header, or is marked to get one, and not a file system of its own.
@@ -152,14 +152,14 @@ var (
 
 // secretOf returns a Secret with a key, and a previous key unless it is "".
 func secretOf(key, previous string) map[string]string {
-	secret := map[string]string{v1alpha1.EncryptionKey: key}
+	secret := map[string]string{wellknown.EncryptionKey: key}
 	if previous != "" {
-		secret[v1alpha1.EncryptionPreviousKey] = previous
+		secret[wellknown.EncryptionPreviousKey] = previous
 	}
 	return secret
 }
 
-var luksContext = map[string]string{v1alpha1.EncryptionParameter: v1alpha1.EncryptionLUKS2}
+var luksContext = map[string]string{wellknown.EncryptionParameter: wellknown.EncryptionLUKS2}
 
 // stageEncrypted stages the volume with a Secret, as a block volume if fs is "".
 func (b *bench) stageEncrypted(fs string, secret, volumeContext map[string]string) error {
@@ -227,8 +227,8 @@ func TestLifeOfAnEncryptedVolume(t *testing.T) {
 	if b.luks.open || len(b.host.mounts) != 0 {
 		t.Errorf("the volume is open: %t, mounts: %v", b.luks.open, b.host.mounts)
 	}
-	b.wantCode(b.stageEncrypted("xfs", secret, map[string]string{v1alpha1.EncryptionParameter: "luks2",
-		v1alpha1.EncryptionDiscardsParameter: "true"}), codes.OK)
+	b.wantCode(b.stageEncrypted("xfs", secret, map[string]string{wellknown.EncryptionParameter: "luks2",
+		wellknown.EncryptionDiscardsParameter: "true"}), codes.OK)
 	b.wantDid("open with discards", "check xfs", "mount xfs noatime,nouuid", "grow false")
 	if want := []string{"lvms.encryption=luks2", "lvms.formatted=xfs"}; !slices.Equal(b.volumes.lv.Tags, want) {
 		t.Errorf("got the tags %q", b.volumes.lv.Tags)
@@ -284,7 +284,7 @@ func TestAVolumeThatIsNotStagedAfterARestart(t *testing.T) {
 			b := newBench(t)
 			b.encrypted()
 			if used {
-				b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+				b.volumes.lv.Tags[0] = wellknown.FormattedTagPrefix + "xfs"
 				b.luks.set(present)
 				b.host.found = contentOf("xfs")
 			}
@@ -309,7 +309,7 @@ func TestAVolumeThatIsNotStagedAfterARestart(t *testing.T) {
 func TestNoAdviceDeletesData(t *testing.T) {
 	b := newBench(t)
 	b.encrypted()
-	b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+	b.volumes.lv.Tags[0] = wellknown.FormattedTagPrefix + "xfs"
 	b.luks.set(present)
 	for range 2 {
 		err := b.stageEncrypted("xfs", nil, luksContext)
@@ -344,7 +344,7 @@ func TestWithoutItsKeyNothingIsFormatted(t *testing.T) {
 		"cryptsetup":        {secret: secretOf(present, ""), errors: map[string]error{"Open": broken}, code: codes.Internal, says: []string{"broken"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, tag := range []string{v1alpha1.NewTag, v1alpha1.FormattedTagPrefix + "xfs", "other"} {
+			for _, tag := range []string{wellknown.NewTag, wellknown.FormattedTagPrefix + "xfs", "other"} {
 				b := newBench(t)
 				b.encrypted()
 				b.volumes.lv.Tags[0] = tag
@@ -373,7 +373,7 @@ func TestAVolumeIsNotFormattedWithoutAKey(t *testing.T) {
 // TestAVolumeOfAnOlderAgentIsMarked stages a volume whose agent did not know of encryption when it created the volume.
 func TestAVolumeOfAnOlderAgentIsMarked(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.volumes.lv.Tags = []string{wellknown.NewTag}
 	b.volumes.tagErr = errors.New("no tag")
 	if err := b.stageEncrypted("xfs", secretOf(present, ""), luksContext); err == nil || b.luks.formats != 0 {
 		t.Errorf("without the tag: %v, %d headers were written", err, b.luks.formats)

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -29,12 +29,12 @@ func (b *fenceBench) reconcileFence() {
 func (b *fenceBench) awaitFence() {
 	b.Helper()
 	for range 30 {
-		if b.reconcileFence(); b.object().Annotations[v1alpha1.FencedAnnotation] == "m1" {
+		if b.reconcileFence(); b.object().Annotations[wellknown.FencedAnnotation] == "m1" {
 			return
 		}
 		time.Sleep(time.Second)
 	}
-	b.Fatalf("not fenced: %s", b.object().Annotations[v1alpha1.FenceErrorAnnotation])
+	b.Fatalf("not fenced: %s", b.object().Annotations[wellknown.FenceErrorAnnotation])
 }
 
 // TestLabAVolumeIsFencedWhenNothingUsesIt: a mounted volume, a published block volume, and one that a program has open
@@ -60,7 +60,7 @@ func TestLabAVolumeIsFencedWhenNothingUsesIt(t *testing.T) {
 			}
 			b.wantCode(use(), codes.OK)
 			b.write(contentAt(kind, b.target), "data of the Pod")
-			b.set(v1alpha1.FenceAnnotation, "m1")
+			b.set(wellknown.FenceAnnotation, "m1")
 			b.reconcileFence()
 			b.see("published", "", "", "is in use: it is mounted at")
 			end()
@@ -84,7 +84,7 @@ func TestLabAVolumeIsFencedWhenNothingUsesIt(t *testing.T) {
 			if err := open.Close(); err != nil {
 				t.Fatal(err)
 			}
-			b.set(v1alpha1.FenceAnnotation, "")
+			b.set(wellknown.FenceAnnotation, "")
 			b.reconcileFence()
 			b.see("ended", "", "", "")
 			b.wantCode(use(), codes.OK)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fencing"
@@ -100,25 +101,25 @@ func (b *fenceBench) reconcile() (ctrl.Result, error) {
 
 // fencedFor returns the moves that the tags of the logical volume name.
 func (b *fenceBench) fencedFor() string {
-	return strings.ReplaceAll(strings.Join(volume.FenceTags(b.volumes.lv.GetTags()), " "), v1alpha1.FencedTagPrefix, "")
+	return strings.ReplaceAll(strings.Join(volume.FenceTags(b.volumes.lv.GetTags()), " "), wellknown.FencedTagPrefix, "")
 }
 
 // see checks for which move the volume is fenced, on the disk and for the operator, and what the error says.
 func (b *fenceBench) see(what, tag, annotation, says string) {
 	b.Helper()
 	a := b.object().Annotations
-	if got := b.fencedFor(); got != tag || a[v1alpha1.FencedAnnotation] != annotation {
-		b.Errorf("%s: fenced for %q, and %q is written, want %q and %q", what, got, a[v1alpha1.FencedAnnotation], tag,
+	if got := b.fencedFor(); got != tag || a[wellknown.FencedAnnotation] != annotation {
+		b.Errorf("%s: fenced for %q, and %q is written, want %q and %q", what, got, a[wellknown.FencedAnnotation], tag,
 			annotation)
 	}
-	if got := a[v1alpha1.FenceErrorAnnotation]; (got == "") != (says == "") || !strings.Contains(got, says) {
+	if got := a[wellknown.FenceErrorAnnotation]; (got == "") != (says == "") || !strings.Contains(got, says) {
 		b.Errorf("%s: error %q, want %q", what, got, says)
 	}
 }
 
 // TestAVolumeIsFencedAndUnfenced, with each call repeated.
 func TestAVolumeIsFencedAndUnfenced(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 	for range 2 {
 		result, err := b.reconcile()
 		b.wantCode(err, codes.OK)
@@ -144,7 +145,7 @@ func TestAVolumeIsFencedAndUnfenced(t *testing.T) {
 		StagingTargetPath: b.staging})
 	b.wantCode(err, codes.OK)
 	// Another move.
-	b.set(v1alpha1.FenceAnnotation, "m2")
+	b.set(wellknown.FenceAnnotation, "m2")
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.see("another move", "m2", "m2", "")
@@ -167,8 +168,8 @@ func TestAFenceThatNothingRequestsStays(t *testing.T) {
 	for name, other := range map[string]string{"the object knows no fence": "", "it knows another one": "m2"} {
 		t.Run(name, func(t *testing.T) {
 			b := newFenceBench(t)
-			b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + "m1"}
-			b.set(v1alpha1.UnfenceAnnotation, other)
+			b.volumes.lv.Tags = []string{wellknown.FencedTagPrefix + "m1"}
+			b.set(wellknown.UnfenceAnnotation, other)
 			b.volumes.err = errors.New("exit status 5")
 			if _, err := b.reconcile(); err == nil {
 				t.Error("a failed read is no error")
@@ -181,7 +182,7 @@ func TestAFenceThatNothingRequestsStays(t *testing.T) {
 				b.see("unknown", "m1", "", "kubectl annotate logicalvolume pvc-1 lvm.topolvm.io/unfence=m1")
 			}
 			b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "see the condition of the volume")
-			b.set(v1alpha1.UnfenceAnnotation, "m1")
+			b.set(wellknown.UnfenceAnnotation, "m1")
 			for range 2 {
 				_, err := b.reconcile()
 				b.wantCode(err, codes.OK)
@@ -206,22 +207,22 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 		"unknown": {func(b *fenceBench) { b.devices.err = errors.New("no answer") }, "no answer"},
 		"formatting": {func(b *fenceBench) {
 			b.host.records[id] = recordOf(ownUUID, true)
-			b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+			b.volumes.lv.Tags = []string{wellknown.NewTag}
 		}, "its file system is not complete"},
 		"no mounts": {func(b *fenceBench) { b.host.errors["mountPoints"] = errors.New("no table") }, "no table"},
 		"no report": {func(b *fenceBench) { b.volumes.err = errors.New("exit status 5") }, "exit status 5"},
 		"no tags":   {func(b *fenceBench) { b.volumes.tagErr = errors.New("locked") }, "locked"},
-		"copied to": {func(b *fenceBench) { b.volumes.lv.Tags = []string{v1alpha1.CopyingTag} },
+		"copied to": {func(b *fenceBench) { b.volumes.lv.Tags = []string{wellknown.CopyingTag} },
 			"does not have all its data"},
 		"work in progress": {func(b *fenceBench) {
 			if err := b.server.Locks.Enter(id); err != nil {
 				b.Fatal(err)
 			}
 		}, "volume 8a6e is in use by another call"},
-		"not a UID": {func(b *fenceBench) { b.set(v1alpha1.FenceAnnotation, "a b") }, "must be the UID"},
+		"not a UID": {func(b *fenceBench) { b.set(wellknown.FenceAnnotation, "a b") }, "must be the UID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+			b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 			tt.use(b)
 			result, err := b.reconcile()
 			b.wantCode(err, codes.OK)
@@ -235,7 +236,7 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 
 // TestAVolumeThatGetsInUseWhileItIsFenced: an administrator opens it between the look and the tag. It is not confirmed.
 func TestAVolumeThatGetsInUseWhileItIsFenced(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 	b.devices.after = func() { b.devices.open = 1 }
 	_, err := b.reconcile()
 	b.wantCode(err, codes.OK)
@@ -250,7 +251,7 @@ func TestAVolumeThatGetsInUseWhileItIsFenced(t *testing.T) {
 // TestAFenceThatIsConfirmedStays while this agent reads the volume, and if the tags cannot be read. If another program
 // has removed the tag, Pods may have written to the volume, so the fence with this name is never confirmed again.
 func TestAFenceThatIsConfirmedStays(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "2026-01-01T00:00:00Z/1")
+	b := newFenceBench(t, wellknown.FenceAnnotation, "m1", wellknown.FenceTimeAnnotation, "2026-01-01T00:00:00Z/1")
 	_, err := b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.devices.open = 1
@@ -271,7 +272,7 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 	b.see("not read", "m1", "m1", "")
 	b.volumes.err = nil
 	b.volumes.lv.Tags = nil
-	lost := v1alpha1.LostFencePrefix + "2026-01-01T00:00:00Z/1"
+	lost := wellknown.LostFencePrefix + "2026-01-01T00:00:00Z/1"
 	for range 3 {
 		result, err := b.reconcile()
 		b.wantCode(err, codes.OK)
@@ -287,13 +288,13 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.unstage()
 	// The tag comes back with LVM metadata from before.
-	b.volumes.lv.Tags = append(b.volumes.lv.Tags, v1alpha1.FencedTagPrefix+"m1")
+	b.volumes.lv.Tags = append(b.volumes.lv.Tags, wellknown.FencedTagPrefix+"m1")
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.see("the tag is back", "m1", lost, "was removed from its logical volume")
 
 	// Another fence is set.
-	b.set(v1alpha1.FenceTimeAnnotation, "2026-01-01T00:10:00Z/2")
+	b.set(wellknown.FenceTimeAnnotation, "2026-01-01T00:10:00Z/2")
 	for range 2 {
 		_, err = b.reconcile()
 		b.wantCode(err, codes.OK)
@@ -303,14 +304,14 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 	b.volumes.lv.Tags = nil
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
-	b.see("lost again", "", v1alpha1.LostFencePrefix+"2026-01-01T00:10:00Z/2", "was removed from its logical volume")
-	b.set(v1alpha1.FenceAnnotation, "", v1alpha1.FenceTimeAnnotation, "")
+	b.see("lost again", "", wellknown.LostFencePrefix+"2026-01-01T00:10:00Z/2", "was removed from its logical volume")
+	b.set(wellknown.FenceAnnotation, "", wellknown.FenceTimeAnnotation, "")
 	for range 2 {
 		_, err = b.reconcile()
 		b.wantCode(err, codes.OK)
 		b.see("ended", "", "", "")
 	}
-	b.set(v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "2026-01-01T00:20:00Z/3")
+	b.set(wellknown.FenceAnnotation, "m1", wellknown.FenceTimeAnnotation, "2026-01-01T00:20:00Z/3")
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.see("fenced again", "m1", "m1", "")
@@ -320,7 +321,7 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 // was set first.
 func TestALostFenceIsKilledAtEveryPoint(t *testing.T) {
 	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
-		b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "t/1")
+		b := newFenceBench(t, wellknown.FenceAnnotation, "m1", wellknown.FenceTimeAnnotation, "t/1")
 		_, err := b.reconcile()
 		b.wantCode(err, codes.OK)
 		b.volumes.lv.Tags = nil
@@ -333,14 +334,14 @@ func TestALostFenceIsKilledAtEveryPoint(t *testing.T) {
 		for range 2 {
 			_, err := b.reconcile()
 			b.wantCode(err, codes.OK)
-			b.see("lost", "", v1alpha1.LostFencePrefix+"t/1", "was removed from its logical volume")
+			b.see("lost", "", wellknown.LostFencePrefix+"t/1", "was removed from its logical volume")
 		}
 	})
 }
 
 // TestAnInactiveVolumeIsFenced: it has no mapped device.
 func TestAnInactiveVolumeIsFenced(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 	b.volumes.lv.Attr = "-wi-------"
 	b.devices.err = devicemapper.ErrNotFound
 	_, err := b.reconcile()
@@ -350,8 +351,8 @@ func TestAnInactiveVolumeIsFenced(t *testing.T) {
 
 // TestTheFenceOfAVolumeThatWasMovedStays: the cache still has it on this node.
 func TestTheFenceOfAVolumeThatWasMovedStays(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FencedAnnotation, "m1")
-	b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + "m1"}
+	b := newFenceBench(t, wellknown.FencedAnnotation, "m1")
+	b.volumes.lv.Tags = []string{wellknown.FencedTagPrefix + "m1"}
 	stale := b.server.Client
 	b.server.Live = interceptor.NewClient(b.api.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
 		c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
@@ -381,11 +382,11 @@ func TestTheFenceOfAVolumeThatWasMovedStays(t *testing.T) {
 func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 	for name, end := range map[string]func(*fenceBench){"fence": nil, "end": (*fenceBench).withdraw,
 		"allowed": func(b *fenceBench) {
-			b.set(v1alpha1.FenceAnnotation, "", v1alpha1.FencedAnnotation, "", v1alpha1.UnfenceAnnotation, "m1")
+			b.set(wellknown.FenceAnnotation, "", wellknown.FencedAnnotation, "", wellknown.UnfenceAnnotation, "m1")
 		}} {
 		t.Run(name, func(t *testing.T) {
 			kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
-				b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+				b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 				want := "m1"
 				if end != nil {
 					if _, err := b.reconcile(); err != nil {
@@ -400,7 +401,7 @@ func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 				_, _ = b.reconcile()
 				b.api = api
 				p.Restart()
-				told := b.object().Annotations[v1alpha1.FencedAnnotation]
+				told := b.object().Annotations[wellknown.FencedAnnotation]
 				if told != "" && b.fencedFor() != told {
 					t.Errorf("the operator is told of the fence %q, the volume has %q", told, b.volumes.lv.GetTags())
 				}
@@ -417,7 +418,7 @@ func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 // TestAFenceIsSetWhenItsVolumeIsUnstaged: the unstage of the volume has it examined at once. It does not block if
 // nobody receives it.
 func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b := newFenceBench(t, wellknown.FenceAnnotation, "m1")
 	unstage := func() error {
 		_, err := b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
 			StagingTargetPath: b.staging})
@@ -447,7 +448,7 @@ func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
 // TestAVolumeThatIsBeingClonedIsNotUsed, and the message says how it can be used.
 func TestAVolumeThatIsBeingClonedIsNotUsed(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + v1alpha1.CloneFence("u"), v1alpha1.FormattedTagPrefix + "ext4"}
+	b.volumes.lv.Tags = []string{wellknown.FencedTagPrefix + v1alpha1.CloneFence("u"), wellknown.FormattedTagPrefix + "ext4"}
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is being copied to the LogicalVolume with the UID u, "+
 		"a clone of it", "delete the clone's claim")
 }
@@ -459,9 +460,9 @@ func TestAFileSystemIsNotCheckedDuringAMove(t *testing.T) {
 		err  error
 		want error
 	}{
-		{[]string{v1alpha1.FencedTagPrefix + "m1"}, nil, fsck.ErrInUse},
-		{[]string{v1alpha1.FencedTagPrefix + "clone-u"}, nil, fsck.ErrInUse},
-		{[]string{v1alpha1.CopyingTag}, nil, fsck.ErrInUse},
+		{[]string{wellknown.FencedTagPrefix + "m1"}, nil, fsck.ErrInUse},
+		{[]string{wellknown.FencedTagPrefix + "clone-u"}, nil, fsck.ErrInUse},
+		{[]string{wellknown.CopyingTag}, nil, fsck.ErrInUse},
 		{nil, errLocked, errLocked},
 		{[]string{"lvms.formatted=ext4"}, nil, nil},
 	} {
@@ -484,6 +485,6 @@ var errLocked = errors.New("the volume group is locked")
 
 func TestAVolumeWhoseDataIsBeingCopiedIsNotUsed(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.CopyingTag, v1alpha1.FormattedTagPrefix + "ext4"}
+	b.volumes.lv.Tags = []string{wellknown.CopyingTag, wellknown.FormattedTagPrefix + "ext4"}
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is not complete yet")
 }

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	mount "k8s.io/mount-utils"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -318,7 +318,7 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 			number, err := m.host.Number(mapped)
 			m.ok(err)
 			b := newBench(t)
-			b.volumes.lv.Path, b.volumes.lv.Tags = mapped, []string{v1alpha1.NewTag}
+			b.volumes.lv.Path, b.volumes.lv.Tags = mapped, []string{wellknown.NewTag}
 			b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = number.Major, number.Minor
 			b.rebuild(m.host, b.luks, m.records)
 			ended := make(chan error, 1)
@@ -343,7 +343,7 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 				t.Errorf("mounted: %s, %v", got, err)
 			}
 			b.wantRecorded(m, false)
-			if got := b.volumes.lv.GetTags(); !slices.Equal(got, []string{v1alpha1.FormattedTagPrefix + kind}) {
+			if got := b.volumes.lv.GetTags(); !slices.Equal(got, []string{wellknown.FormattedTagPrefix + kind}) {
 				t.Errorf("got the tags %q", got)
 			}
 			m.ok(m.host.Unmount(t.Context(), b.staging))

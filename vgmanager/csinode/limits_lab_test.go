@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 )
@@ -93,7 +94,7 @@ func TestLabTheIOOfAPodIsLimited(t *testing.T) {
 			pod := podCgroup(t, podA)
 			b := volumeOf.create(t)
 			b.server.Limits.Pods = cgroup.New(hierarchy)
-			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "writeBytesPerSecond=1048576"})
+			b.annotate(map[string]string{wellknown.IOLimitsAnnotation: "writeBytesPerSecond=1048576"})
 			b.target = filepath.Join(t.TempDir(), "pods", podA, "volumes", "mount")
 			if kind == "" {
 				b.target = filepath.Join(t.TempDir(), "volumeDevices", "publish", "pv", podA)
@@ -114,7 +115,7 @@ func TestLabTheIOOfAPodIsLimited(t *testing.T) {
 			reconciler := limits.NewReconciler(b.server.Limits, b.api)
 			for limits, want := range map[string]string{
 				"writeBytesPerSecond=67108864": number + " rbps=max wbps=67108864 riops=max wiops=max\n", "none": ""} {
-				b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})
+				b.annotate(map[string]string{wellknown.IOLimitsAnnotation: limits})
 				for range 2 {
 					if _, err := reconciler.Reconcile(t.Context(),
 						ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 )
 
@@ -59,7 +60,7 @@ func newLimitBench(t *testing.T, limits string) *limitBench {
 	b := &limitBench{newBench(t), &fakePods{limits: map[string]string{podA: "", podB: ""}}}
 	b.server.Limits.Pods = b.pods
 	b.target = t.TempDir() + "/pods/" + podA + "/volumes/kubernetes.io~csi/pv/mount"
-	b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})
+	b.annotate(map[string]string{wellknown.IOLimitsAnnotation: limits})
 	return b
 }
 
@@ -81,8 +82,8 @@ func (b *limitBench) wantWritten(inForce, says string) {
 	if err := b.api.Get(b.Context(), client.ObjectKey{Name: "pvc-1"}, lv); err != nil {
 		b.Fatal(err)
 	}
-	failed := lv.Annotations[v1alpha1.IOLimitsErrorAnnotation]
-	if lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] != inForce || (failed == "") != (says == "") ||
+	failed := lv.Annotations[wellknown.IOLimitsErrorAnnotation]
+	if lv.Annotations[wellknown.IOLimitsInForceAnnotation] != inForce || (failed == "") != (says == "") ||
 		!strings.Contains(failed, says) {
 		b.Errorf("got %q, want %q in force and an error with %q", lv.Annotations, inForce, says)
 	}
@@ -163,7 +164,7 @@ func TestAChangeReachesAllPodsOfAVolume(t *testing.T) {
 	b := newLimitBench(t, "readIOPS=500")
 	b.publishFor()
 	for _, limits := range []string{"readIOPS=500", "readIOPS=500", "writeIOPS=5 readBytesPerSecond=4096", "none"} {
-		b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})
+		b.annotate(map[string]string{wellknown.IOLimitsAnnotation: limits})
 		want, err := v1alpha1.ParseIOLimits(limits)
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +175,7 @@ func TestAChangeReachesAllPodsOfAVolume(t *testing.T) {
 		b.wantPods(want.String(), want.String())
 		b.wantWritten(limits, "")
 	}
-	b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: ""})
+	b.annotate(map[string]string{wellknown.IOLimitsAnnotation: ""})
 	if _, err := b.reconcile(); err != nil {
 		t.Error(err)
 	}
@@ -209,7 +210,7 @@ func TestLimitsThatCannotBeApplied(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.change(b)
-			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=9"})
+			b.annotate(map[string]string{wellknown.IOLimitsAnnotation: "readIOPS=9"})
 			for range 2 {
 				if result, err := b.reconcile(); err != nil || result.RequeueAfter != limits.Retry {
 					t.Errorf("got %v, %v", result, err)
@@ -220,7 +221,7 @@ func TestLimitsThatCannotBeApplied(t *testing.T) {
 			// The controller reverts the request, and the reason is gone.
 			b.pods.unsupported, b.pods.err = nil, nil
 			b.host.errors = map[string]error{}
-			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=5"})
+			b.annotate(map[string]string{wellknown.IOLimitsAnnotation: "readIOPS=5"})
 			if result, err := b.reconcile(); err != nil || result != (ctrl.Result{}) {
 				t.Errorf("got %v, %v", result, err)
 			}
@@ -250,7 +251,7 @@ func TestAChangeWhileAPodGetsAVolume(t *testing.T) {
 		b.wantCode(b.stage("ext4", writer), codes.OK)
 		b.pods.after = func() {
 			b.pods.after = nil
-			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: later})
+			b.annotate(map[string]string{wellknown.IOLimitsAnnotation: later})
 		}
 		b.wantCode(b.publish(false, false), codes.OK)
 		b.wantPods(map[string]string{"": "none"}[later]+later, "")

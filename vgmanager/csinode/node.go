@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/encryption"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fencing"
@@ -159,7 +159,7 @@ func newNodeServer(o NodeOptions, node system, c containers, records volume.Reco
 		o.Pods = cgroup.New(cgroup.HostRoot)
 	}
 	o.NodeID = cmp.Or(o.NodeID, o.Node)
-	o.TopologyKey = cmp.Or(o.TopologyKey, v1alpha1.TopologyNodeKey)
+	o.TopologyKey = cmp.Or(o.TopologyKey, wellknown.TopologyNodeKey)
 	if o.Keys == nil {
 		o.Keys = encryption.SecretKeys{}
 	}

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -346,8 +346,8 @@ func (b *bench) wantDid(want ...string) {
 }
 
 func TestDecide(t *testing.T) {
-	formatted := []string{v1alpha1.FormattedTagPrefix + "ext4"}
-	formatting := []string{v1alpha1.FormattingTagPrefix + "xfs"}
+	formatted := []string{wellknown.FormattedTagPrefix + "ext4"}
+	formatting := []string{wellknown.FormattingTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
 		found    mounter.Content
 		tags     []string
@@ -373,11 +373,11 @@ func TestDecide(t *testing.T) {
 			decision: decision{"ext4", true}},
 		"half formatted, unknown": {found: contentOf("xfs"), tags: formatting,
 			decision: decision{"ext4", true}},
-		"half formatted, recorded": {found: contentOf("xfs"), tags: []string{v1alpha1.NewTag}, recorded: true,
+		"half formatted, recorded": {found: contentOf("xfs"), tags: []string{wellknown.NewTag}, recorded: true,
 			want: "xfs", decision: decision{"xfs", true}},
-		"new, with a file system": {found: contentOf("xfs"), tags: []string{v1alpha1.NewTag}, want: "xfs",
+		"new, with a file system": {found: contentOf("xfs"), tags: []string{wellknown.NewTag}, want: "xfs",
 			decision: decision{"xfs", false}},
-		"recorded and formatted": {found: contentOf("xfs"), tags: []string{v1alpha1.FormattedTagPrefix + "xfs"},
+		"recorded and formatted": {found: contentOf("xfs"), tags: []string{wellknown.FormattedTagPrefix + "xfs"},
 			recorded: true, want: "xfs", decision: decision{"xfs", false}},
 		"both tags": {found: contentOf("ext4"), tags: append(formatting, formatted...),
 			want: "ext4", decision: decision{"ext4", false}},
@@ -401,7 +401,7 @@ func TestStageFormatsOnce(t *testing.T) {
 	b := newBench(t)
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.wantDid("format mkfs.ext4", "mount ext4 noatime", "setMode")
-	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "ext4"}) {
+	if !slices.Equal(b.volumes.lv.Tags, []string{wellknown.FormattedTagPrefix + "ext4"}) {
 		t.Errorf("got the tags %q", b.volumes.lv.Tags)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
@@ -444,7 +444,7 @@ func TestGrowthIsRepeatedUntilItSucceeds(t *testing.T) {
 // TestAFoundFileSystemIsNoted checks that volumes from a takeover or an older version, which have no tag, are tagged:
 // otherwise a later probe that finds them blank would format them.
 func TestAFoundFileSystemIsNoted(t *testing.T) {
-	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	formatted := []string{wellknown.FormattedTagPrefix + "xfs"}
 	for name, prepare := range map[string]func(b *bench){
 		"not mounted yet": func(*bench) {},
 		"mounted before the agent was replaced": func(b *bench) {
@@ -573,7 +573,7 @@ func TestStageAfterACrash(t *testing.T) {
 			b.wantCode(b.stage("xfs", writer), codes.Internal, "node1", "killed")
 			b.host.errors[at] = nil
 			b.wantCode(b.stage("xfs", writer), codes.OK)
-			if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) ||
+			if !slices.Equal(b.volumes.lv.Tags, []string{wellknown.FormattedTagPrefix + "xfs"}) ||
 				!slices.Contains(b.host.did, "setMode") {
 				t.Errorf("got the tags %q, did %q", b.volumes.lv.Tags, b.host.did)
 			}
@@ -783,13 +783,13 @@ func TestStats(t *testing.T) {
 func TestStageOfANewVolume(t *testing.T) {
 	for _, at := range []string{"", "format", "mount", "setMode"} {
 		b := newBench(t)
-		b.volumes.lv.Tags = []string{"lvms.uid=x", v1alpha1.NewTag}
+		b.volumes.lv.Tags = []string{"lvms.uid=x", wellknown.NewTag}
 		if at != "" {
 			b.host.errors[at] = errors.New("killed")
 			if err := b.stage("xfs", writer); err == nil {
 				t.Fatal("no error")
 			}
-			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) ||
+			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", wellknown.NewTag}) ||
 				b.host.records[id] != (recordOf(ownUUID, true)) {
 				t.Errorf("killed at %s: the tags are %q, the records %v", at, b.volumes.lv.Tags, b.host.records)
 			}
@@ -799,7 +799,7 @@ func TestStageOfANewVolume(t *testing.T) {
 		if b.volumes.tagged != 1 || len(b.host.records) != 0 {
 			t.Errorf("killed at %q: %d changes of tags, the records are %v", at, b.volumes.tagged, b.host.records)
 		}
-		if want := []string{"lvms.uid=x", v1alpha1.FormattedTagPrefix + "xfs"}; !slices.Equal(b.volumes.lv.Tags, want) {
+		if want := []string{"lvms.uid=x", wellknown.FormattedTagPrefix + "xfs"}; !slices.Equal(b.volumes.lv.Tags, want) {
 			t.Errorf("killed at %q: the tags are %q", at, b.volumes.lv.Tags)
 		}
 		b.unstage()
@@ -825,15 +825,15 @@ func TestAVolumeWithoutTheTagOfANewOneIsRecorded(t *testing.T) {
 	if len(b.host.records) > 0 {
 		t.Errorf("the records are %v", b.host.records)
 	}
-	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) {
+	if !slices.Equal(b.volumes.lv.Tags, []string{wellknown.FormattedTagPrefix + "xfs"}) {
 		t.Errorf("the tags are %q", b.volumes.lv.Tags)
 	}
 }
 
 // TestARecordIsOfOneLogicalVolume has a volume with a file system, which may be incomplete.
 func TestARecordIsOfOneLogicalVolume(t *testing.T) {
-	isNew := []string{v1alpha1.NewTag}
-	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	isNew := []string{wellknown.NewTag}
+	formatted := []string{wellknown.FormattedTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
 		record  volume.Record
 		tags    []string
@@ -867,7 +867,7 @@ func TestARecordIsOfOneLogicalVolume(t *testing.T) {
 
 // TestABlockVolumeHasNoRecord: what a Pod writes to it is not a partial file system.
 func TestABlockVolumeHasNoRecord(t *testing.T) {
-	for _, tags := range [][]string{{v1alpha1.NewTag}, nil} {
+	for _, tags := range [][]string{{wellknown.NewTag}, nil} {
 		b := newBench(t)
 		b.volumes.lv.Tags = tags
 		b.host.records[id] = recordOf(ownUUID, false)
@@ -889,7 +889,7 @@ func TestABlockVolumeHasNoRecord(t *testing.T) {
 // TestAVolumeThatIsHeldIsNotFormatted, and a volume that is being formatted cannot be held.
 func TestAVolumeThatIsHeldIsNotFormatted(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.volumes.lv.Tags = []string{wellknown.NewTag}
 	hold := func() (func(), error) { return b.server.HoldUnformatted(id, ownUUID, b.volumes.lv.GetTags()) }
 	for range 2 {
 		release, err := hold()
@@ -924,7 +924,7 @@ func TestAVolumeThatIsHeldIsNotFormatted(t *testing.T) {
 
 // TestNothingIsFormattedWithoutARecord has a node whose records cannot be read, written or removed.
 func TestNothingIsFormattedWithoutARecord(t *testing.T) {
-	for _, tags := range [][]string{{v1alpha1.NewTag}, nil} {
+	for _, tags := range [][]string{{wellknown.NewTag}, nil} {
 		b := newBench(t)
 		b.volumes.lv.Tags = tags
 		b.volumes.uuidErr = status.Error(codes.Unavailable, "LVM is locked")
@@ -937,7 +937,7 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 	}
 	for _, at := range []string{"isZero", "recorded", "record"} {
 		b := newBench(t)
-		b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+		b.volumes.lv.Tags = []string{wellknown.NewTag}
 		b.host.errors[at] = errors.New("input/output error")
 		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "input/output error")
 		if b.host.formats > 0 || len(b.host.mounts) > 0 || b.volumes.tagged > 0 {
@@ -947,7 +947,7 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 	// A Pod does not get the volume before the record is removed: with it, restored metadata of a new volume would
 	// permit the formatting of data.
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.volumes.lv.Tags = []string{wellknown.NewTag}
 	b.host.errors["forget"] = errors.New("read-only file system")
 	for range 2 {
 		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "read-only file system")
@@ -958,7 +958,7 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 
 func TestABlockVolumeIsNotNewAnyMoreWhenAPodHasIt(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag, "lvms.uid=x"}
+	b.volumes.lv.Tags = []string{wellknown.NewTag, "lvms.uid=x"}
 	b.volumes.tagErr = errors.New("LVM is busy")
 	if err := b.publish(true, false); err == nil || len(b.host.mounts) > 0 {
 		t.Errorf("got %v and %v", err, b.host.mounts)
@@ -975,7 +975,7 @@ func TestMkfsOptions(t *testing.T) {
 	_, err := b.server.NodeStageVolume(t.Context(),
 		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
 			VolumeCapability: capability("ext4", writer),
-			VolumeContext:    map[string]string{v1alpha1.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
+			VolumeContext:    map[string]string{wellknown.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
 	b.wantCode(err, codes.OK)
 	if want := "mkfs.ext4 -q -F -m0 -b 4096 -N 1000 -E lazy_itable_init=0"; b.host.mkfs != want {
 		t.Errorf("got %q, want %q", b.host.mkfs, want)
@@ -984,7 +984,7 @@ func TestMkfsOptions(t *testing.T) {
 	_, err = b.server.NodeStageVolume(t.Context(),
 		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
 			VolumeCapability: capability("ext4", writer),
-			VolumeContext:    map[string]string{v1alpha1.MkfsOptionsParameter: "/dev/sda"}})
+			VolumeContext:    map[string]string{wellknown.MkfsOptionsParameter: "/dev/sda"}})
 	b.wantCode(err, codes.InvalidArgument, "/dev/sda")
 	if len(b.host.did) > 0 {
 		t.Errorf("did %q", b.host.did)
@@ -1011,16 +1011,16 @@ func TestASingleWriterIsSingle(t *testing.T) {
 // LVM metadata from before the first use was restored: the tag marks the volume as new, but it has data.
 func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.volumes.lv.Tags = []string{wellknown.NewTag}
 	b.host.found = contentOf("xfs")
 	b.wantCode(b.stage("xfs", writer), codes.OK)
 	formats := func(d string) bool { return strings.HasPrefix(d, "format") }
-	noted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	noted := []string{wellknown.FormattedTagPrefix + "xfs"}
 	if slices.ContainsFunc(b.host.did, formats) || !slices.Equal(b.volumes.lv.Tags, noted) {
 		t.Errorf("did %q, the tags are %q", b.host.did, b.volumes.lv.Tags)
 	}
 	b = newBench(t)
-	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.volumes.lv.Tags = []string{wellknown.NewTag}
 	b.host.found = contentOf("ext4")
 	b.wantCode(b.stage("xfs", writer), codes.FailedPrecondition, "ext4")
 }

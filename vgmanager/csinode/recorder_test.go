@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // recorder refuses with an error, and notes what it is told.
@@ -68,7 +68,7 @@ func TestTheRecorderKnowsWhatIsStaged(t *testing.T) {
 func TestAStagedVolumeOfTheDriverIsExpanded(t *testing.T) {
 	b := newBench(t)
 	r := &recorder{}
-	b.server.Staging, b.server.NodeID = r, "node1"+v1alpha1.EarlierNodeIDSuffix
+	b.server.Staging, b.server.NodeID = r, "node1"+wellknown.EarlierNodeIDSuffix
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	r.err = status.Error(codes.Unavailable, "it is being migrated")
 	b.host.did = nil

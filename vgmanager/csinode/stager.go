@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/encryption"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -110,7 +110,7 @@ func (s *stager) mountedKind(ctx context.Context, v volume.Volume) (string, erro
 // created it. With the tag the volume is not formatted even if a later probe finds it blank. kind is "" if it was
 // already mounted.
 func (s *stager) noteFileSystem(ctx context.Context, v volume.Volume, kind string) error {
-	if _, noted := v.Tagged(v1alpha1.FormattedTagPrefix); noted {
+	if _, noted := v.Tagged(wellknown.FormattedTagPrefix); noted {
 		return s.volumes.MarkUsed(ctx, v)
 	}
 	if kind == "" {
@@ -122,7 +122,7 @@ func (s *stager) noteFileSystem(ctx context.Context, v volume.Volume, kind strin
 		return s.volumes.MarkUsed(ctx, v)
 	}
 	old := v.UnusedTags()
-	err := s.volumes.LVM.TagLV(ctx, v.Class, v.ID, []string{v1alpha1.FormattedTagPrefix + kind}, old)
+	err := s.volumes.LVM.TagLV(ctx, v.Class, v.ID, []string{wellknown.FormattedTagPrefix + kind}, old)
 	if err != nil && len(old) > 0 {
 		return fmt.Errorf("tag volume %s on node %s as used: %w", v.ID, s.node, err)
 	}
@@ -157,7 +157,7 @@ func (s *stager) mountFileSystem(ctx context.Context, v *volume.Volume, staging 
 	}
 	if d.format {
 		options, err := service.MkfsOptions(d.fileSystem,
-			request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
+			request.GetVolumeContext()[wellknown.MkfsOptionsParameter])
 		if err != nil {
 			return "", false, err
 		}
@@ -239,7 +239,7 @@ type decision struct {
 // decide implements the rule that protects data: it allows formatting only for a volume that was read, is blank, and
 // never had a file system.
 func decide(v volume.Volume, found mounter.Content, want string, readOnly bool) (decision, error) {
-	formatted, was := v.Tagged(v1alpha1.FormattedTagPrefix)
+	formatted, was := v.Tagged(wellknown.FormattedTagPrefix)
 	begun := v.IsFormatting()
 	if want == "" {
 		want = service.DefaultFileSystem

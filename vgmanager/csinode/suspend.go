@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
@@ -67,7 +67,7 @@ func (s *NodeServer) refuseSuspended(ctx context.Context, id string) error {
 		return status.Errorf(code, "volume %s on node %s is not published, because LogicalVolume %s, which says "+
 			"whether it is suspended, cannot be read: %v", id, s.Node, cached.Name, err)
 	}
-	if who, suspended := lv.Annotations[v1alpha1.SuspendedAnnotation]; suspended {
+	if who, suspended := lv.Annotations[wellknown.SuspendedAnnotation]; suspended {
 		return status.Error(codes.FailedPrecondition, suspendedText(lv, s.Node, who))
 	}
 	devices, err := s.Volumes.SuspendedDevices(ctx, lv.Spec.DeviceClass, id)
@@ -87,8 +87,8 @@ func suspendedText(lv *topolvmv1.LogicalVolume, node, who string) string {
 	if who != "" {
 		who = " (" + who + ")"
 	}
-	resume := "kubectl annotate logicalvolumes.topolvm.io " + lv.Name + " " + v1alpha1.SuspendedAnnotation + "-"
-	if namespace, name, found := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/"); found {
+	resume := "kubectl annotate logicalvolumes.topolvm.io " + lv.Name + " " + wellknown.SuspendedAnnotation + "-"
+	if namespace, name, found := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/"); found {
 		resume = "kubectl lvms resume volume -n " + namespace + " " + name
 	}
 	return fmt.Sprintf("%s on node %s is not published to new Pods, because it is suspended%s: to resume it: %s",
@@ -97,7 +97,7 @@ func suspendedText(lv *topolvmv1.LogicalVolume, node, who string) string {
 
 // nameOf names a volume by its claim, or by its LogicalVolume if the claim is not known.
 func nameOf(lv *topolvmv1.LogicalVolume) string {
-	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
+	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
 		return "the volume of claim " + claim
 	}
 	return "the volume of LogicalVolume " + lv.Name

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
@@ -114,7 +114,7 @@ func TestLabASuspendedVolume(t *testing.T) {
 			}
 			b.wantCode(b.publishAs(kind, first), codes.OK)
 			b.write(contentAt(kind, first), "before")
-			b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
+			b.annotate(map[string]string{wellknown.SuspendedAnnotation: "by admin"})
 			for range 2 {
 				if kind != "" {
 					b.wantCode(b.stage(kind, writer), codes.OK)
@@ -135,7 +135,7 @@ func TestLabASuspendedVolume(t *testing.T) {
 			if kind != "" {
 				b.wantCode(b.stage(kind, writer), codes.FailedPrecondition, "is suspended (by admin)")
 			}
-			b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: ""})
+			b.annotate(map[string]string{wellknown.SuspendedAnnotation: ""})
 			if kind != "" {
 				b.wantCode(b.stage(kind, writer), codes.OK)
 			}

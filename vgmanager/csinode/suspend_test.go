@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // annotate sets annotations of the LogicalVolume. An empty value removes one, and "-" sets an empty one.
@@ -46,15 +46,15 @@ func TestNewPodsDoNotGetASuspendedVolume(t *testing.T) {
 		devices     []string
 		says        []string
 	}{
-		"with a reason": {map[string]string{v1alpha1.SuspendedAnnotation: "by admin at 08:15: backup",
-			v1alpha1.ClaimAnnotation: "shop/data"}, nil, []string{"the volume of claim shop/data on node node1",
+		"with a reason": {map[string]string{wellknown.SuspendedAnnotation: "by admin at 08:15: backup",
+			wellknown.ClaimAnnotation: "shop/data"}, nil, []string{"the volume of claim shop/data on node node1",
 			"(by admin at 08:15: backup)", "kubectl lvms resume volume -n shop data"}},
-		"an empty value, and no claim is known": {map[string]string{v1alpha1.SuspendedAnnotation: "-"}, nil, []string{
+		"an empty value, and no claim is known": {map[string]string{wellknown.SuspendedAnnotation: "-"}, nil, []string{
 			"LogicalVolume pvc-1 on node node1", "kubectl annotate logicalvolumes.topolvm.io pvc-1 " +
 				"lvm.topolvm.io/suspended-"}},
-		"a value that reads like a no": {map[string]string{v1alpha1.SuspendedAnnotation: "false"}, nil,
+		"a value that reads like a no": {map[string]string{wellknown.SuspendedAnnotation: "false"}, nil,
 			[]string{"it is suspended (false)"}},
-		"on a suspended device": {map[string]string{v1alpha1.ClaimAnnotation: "shop/data"},
+		"on a suspended device": {map[string]string{wellknown.ClaimAnnotation: "shop/data"},
 			[]string{"/dev/sdb", "/dev/sdc"}, []string{"the volume of claim shop/data on node node1", "/dev/sdb, /dev/sdc",
 				"device class vg1", "kubectl lvms resume device node1 /dev/sdb"}},
 	} {
@@ -73,7 +73,7 @@ func TestNewPodsDoNotGetASuspendedVolume(t *testing.T) {
 			if _, err := os.Stat(b.target); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("a Pod has a folder or file of the node: %v", err)
 			}
-			b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: ""})
+			b.annotate(map[string]string{wellknown.SuspendedAnnotation: ""})
 			b.volumes.suspended = nil
 			b.wantCode(b.stage("ext4", writer), codes.OK)
 			b.wantCode(b.publish(false, false), codes.OK)
@@ -87,7 +87,7 @@ func TestAPodThatRunsKeepsASuspendedVolume(t *testing.T) {
 		b := newBench(t)
 		b.wantCode(b.stage("ext4", writer), codes.OK)
 		b.wantCode(b.publish(block, false), codes.OK)
-		b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
+		b.annotate(map[string]string{wellknown.SuspendedAnnotation: "by admin"})
 		first := b.target
 		for range 2 {
 			b.wantCode(b.stage("ext4", writer), codes.OK)
@@ -114,7 +114,7 @@ func TestAPodOfTopoLVMKeepsASuspendedVolume(t *testing.T) {
 	b := newBench(t)
 	b.host.found = contentOf("ext4")
 	b.host.mounts[b.target] = b.host.device
-	b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
+	b.annotate(map[string]string{wellknown.SuspendedAnnotation: "by admin"})
 	b.wantCode(b.publish(false, false), codes.OK)
 	b.target += "-second"
 	b.wantCode(b.publish(false, false), codes.FailedPrecondition, "is suspended (by admin)")
@@ -159,7 +159,7 @@ func TestASuspensionThatCannotBeReadPublishesNothing(t *testing.T) {
 func TestTheSuspensionIsReadFromTheAPIServer(t *testing.T) {
 	b := newBench(t)
 	b.server.volumes.Client = newBench(t).api
-	b.annotate(map[string]string{v1alpha1.SuspendedAnnotation: "by admin"})
+	b.annotate(map[string]string{wellknown.SuspendedAnnotation: "by admin"})
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is suspended (by admin)")
 	lv := &topolvmv1.LogicalVolume{}
 	lv.Name = "pvc-1"
@@ -172,7 +172,7 @@ func TestTheSuspensionIsReadFromTheAPIServer(t *testing.T) {
 // TestAVolumeWhoseRemovalBeganIsNotUsed: a part of it is erased.
 func TestAVolumeWhoseRemovalBeganIsNotUsed(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = append(b.volumes.lv.Tags, v1alpha1.ErasedTagPrefix+"4096")
+	b.volumes.lv.Tags = append(b.volumes.lv.Tags, wellknown.ErasedTagPrefix+"4096")
 	for range 2 {
 		b.wantCode(b.stage("ext4", writer), codes.DataLoss, "at least its first 4096 bytes are erased")
 		b.wantCode(b.publish(true, false), codes.DataLoss, "its removal began")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
@@ -150,7 +150,7 @@ func newUnusedVolumes() unusedVolumes {
 // complete are being created: their VolumeSnapshotContents exist only after all of them.
 func (u unusedVolumes) addLogicalVolume(volume *topolvmv1.LogicalVolume) {
 	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() &&
-		volume.Annotations[lvmv1alpha1.GroupPendingAnnotation] == "" {
+		volume.Annotations[wellknown.GroupPendingAnnotation] == "" {
 		u.byHandle[volume.Status.VolumeID] = Leftover{LogicalVolume: volume.Name, Node: volume.Spec.NodeName}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
@@ -33,7 +34,7 @@ func persistentVolumeOf(name string, policy corev1.PersistentVolumeReclaimPolicy
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: policy,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}}},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "id-" + name}}},
 		Status: corev1.PersistentVolumeStatus{Phase: phase}}
 }
 
@@ -102,7 +103,7 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 	pending := logicalVolumeOf("pvc-1")
 	pending.Status.VolumeID = ""
 	grouped := logicalVolumeOf("snapshot-1")
-	metav1.SetMetaDataAnnotation(&grouped.ObjectMeta, lvmv1alpha1.GroupPendingAnnotation, "group-1")
+	metav1.SetMetaDataAnnotation(&grouped.ObjectMeta, wellknown.GroupPendingAnnotation, "group-1")
 	imported := persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased)
 	imported.Name = "imported"
 	removed := retainedContent("c1", "1", "id-snapshot-1")

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // A node is a member of a device class as long as its node status has an entry with the name of the class
@@ -55,7 +56,7 @@ func Members(statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, class str
 func (s State) isMember(node, class string) bool {
 	status := s.NodeStatuses[node]
 	return Entry(&status, class) != nil ||
-		slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
+		slices.Contains(s.VolumeGroups[class].Finalizers, wellknown.NodeCleanupFinalizer(node))
 }
 
 // NotObservedSince returns a message for a node status that is stale.
@@ -78,5 +79,5 @@ func OwnerName(cluster *lvmv1alpha1.LVMCluster) string {
 // IsOwned reports whether a namespaced object is an operand. An LVMVolumeGroup that a user created is not.
 func IsOwned(object client.Object, cluster *lvmv1alpha1.LVMCluster) bool {
 	return metav1.IsControlledBy(object, cluster) ||
-		object.GetLabels()[lvmv1alpha1.OwnerNameLabel] == OwnerName(cluster)
+		object.GetLabels()[wellknown.OwnerNameLabel] == OwnerName(cluster)
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
@@ -97,7 +98,7 @@ func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	}
 	// Upstream ran on the node, but its node status has no entry.
 	group := lvmv1alpha1.LVMVolumeGroup{}
-	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("b")}
+	group.Finalizers = []string{wellknown.NodeCleanupFinalizer("b")}
 	current.VolumeGroups["vg2"] = group
 	current.Nodes = append(current.Nodes, *fixture.Node("a", map[string]string{"disks": ""}), *fixture.Node("b", nil),
 		*fixture.Node("c", nil), *fixture.Node(long, nil))

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // State is the current state of the cluster. Nodes and node statuses, of which there may be thousands, are shared with
@@ -118,7 +119,7 @@ func HasClass(cluster *lvmv1alpha1.LVMCluster, name string) bool {
 // KeepsStorageClass reports whether the StorageClass and the VolumeSnapshotClass with a name stay: their device class
 // is in the spec, or it was removed and is still in use.
 func (s State) KeepsStorageClass(cluster *lvmv1alpha1.LVMCluster, name string) bool {
-	class, ok := strings.CutPrefix(name, lvmv1alpha1.StorageClassPrefix)
+	class, ok := strings.CutPrefix(name, wellknown.StorageClassPrefix)
 	return ok && (HasClass(cluster, class) || slices.ContainsFunc(s.RemovedClasses,
 		func(removed RemovedClass) bool { return removed.VolumeGroup.Name == class && !removed.Users.None() }))
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -110,7 +111,7 @@ func TestUseCostsOneSmallRead(t *testing.T) {
 func TestTheNextUserIsFoundOnOnePage(t *testing.T) {
 	first, second := logicalVolumeOf("pvc-1"), logicalVolumeOf("pvc-2")
 	claim := claimOf("3")
-	storageClass := lvmv1alpha1.StorageClassName("vg1")
+	storageClass := wellknown.StorageClassName("vg1")
 	claim.Spec.StorageClassName = &storageClass
 	live := newCounted(first, second, claim)
 	use := &Use{}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 )
@@ -122,9 +123,9 @@ func deviceClassOfStorageClass(ctx context.Context, live client.Reader) (func(st
 	}
 	return func(name string) (string, bool) {
 		if class, ok := known[name]; ok {
-			return class.Parameters[lvmv1alpha1.DeviceClassParameter], class.Provisioner == lvmv1alpha1.DriverName
+			return class.Parameters[wellknown.DeviceClassParameter], class.Provisioner == wellknown.DriverName
 		}
-		return strings.CutPrefix(name, lvmv1alpha1.StorageClassPrefix)
+		return strings.CutPrefix(name, wellknown.StorageClassPrefix)
 	}, nil
 }
 
@@ -171,7 +172,7 @@ func (s *search) addPersistentVolumes(list *corev1.PersistentVolumeList) bool {
 	for i := range list.Items {
 		volume := &list.Items[i]
 		source := volume.Spec.CSI
-		if source == nil || source.Driver != lvmv1alpha1.DriverName ||
+		if source == nil || source.Driver != wellknown.DriverName ||
 			!s.in.all() && !s.handles.Has(source.VolumeHandle) && !s.ofClass(volume.Spec.StorageClassName) {
 			continue
 		}

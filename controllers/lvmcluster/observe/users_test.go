@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
@@ -16,7 +16,7 @@ func TestTheReclaimPolicyRetainIsNamed(t *testing.T) {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: policy,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}}}}
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "id-" + name}}}}
 	}
 	live := memory.Builder().WithObjects(
 		volume("deleted", corev1.PersistentVolumeReclaimDelete),

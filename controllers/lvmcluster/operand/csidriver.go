@@ -8,6 +8,7 @@ import (
 	applystoragev1 "k8s.io/client-go/applyconfigurations/storage/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // csiDriver keeps the CSIDriver object.
@@ -25,13 +26,13 @@ func (csiDriver) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 
 // EnsureDeleted deletes the CSIDriver.
 func (csiDriver) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DriverName}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: wellknown.DriverName}}
 	return r.Applier.Delete(ctx, r.Live, driver)
 }
 
 // newCSIDriver builds the CSIDriver: no attach, storage capacity, and Pod information on mount.
 func newCSIDriver(cluster *lvmv1alpha1.LVMCluster) *applystoragev1.CSIDriverApplyConfiguration {
-	return applystoragev1.CSIDriver(lvmv1alpha1.DriverName).
+	return applystoragev1.CSIDriver(wellknown.DriverName).
 		WithLabels(labels(cluster, "csi-driver")).
 		WithSpec(applystoragev1.CSIDriverSpec().
 			WithAttachRequired(false).

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 )
@@ -48,7 +49,7 @@ func notRegistered(missing []string) error {
 	}
 	return waitFor([]string{fmt.Sprintf("CSI driver %s is not yet registered on %s: check the vg-manager Pods "+
 		"there",
-		lvmv1alpha1.DriverName, text.List("node", missing))})
+		wellknown.DriverName, text.List("node", missing))})
 }
 
 // EnsureDeleted waits until no kubelet of a ready node has the driver. Other nodes are ignored: their kubelets
@@ -67,7 +68,7 @@ func (csiNode) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.L
 	if len(left) == 0 {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("CSI driver %s is still registered on %s", lvmv1alpha1.DriverName,
+	return waitFor([]string{fmt.Sprintf("CSI driver %s is still registered on %s", wellknown.DriverName,
 		text.List("node", left))})
 }
 
@@ -101,5 +102,5 @@ func registeredNodes(csiNodes []storagev1.CSINode) []string {
 // HasDriver reports whether the driver is registered on the node of a CSINode.
 func HasDriver(csiNode *storagev1.CSINode) bool {
 	return slices.ContainsFunc(csiNode.Spec.Drivers,
-		func(driver storagev1.CSINodeDriver) bool { return driver.Name == lvmv1alpha1.DriverName })
+		func(driver storagev1.CSINodeDriver) bool { return driver.Name == wellknown.DriverName })
 }

@@ -13,6 +13,7 @@ import (
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
@@ -134,9 +135,9 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 				corev1.ProtocolTCP),
 			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(
 				corev1.ProtocolTCP),
-			applycorev1.ContainerPort().WithName("peer").WithContainerPort(lvmv1alpha1.PeerPort).WithProtocol(
+			applycorev1.ContainerPort().WithName("peer").WithContainerPort(wellknown.PeerPort).WithProtocol(
 				corev1.ProtocolTCP),
-			applycorev1.ContainerPort().WithName("agent").WithContainerPort(lvmv1alpha1.AgentPort).WithProtocol(
+			applycorev1.ContainerPort().WithName("agent").WithContainerPort(wellknown.AgentPort).WithProtocol(
 				corev1.ProtocolTCP),
 		).
 		WithSecurityContext(applycorev1.SecurityContext().
@@ -156,8 +157,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 
 func newArguments(options Options) []string {
 	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443",
-		fmt.Sprintf("--agent-bind-address=:%d", lvmv1alpha1.AgentPort),
-		fmt.Sprintf("--peer-bind-address=:%d", lvmv1alpha1.PeerPort), "--metrics-cert-dir=" + certificateDir,
+		fmt.Sprintf("--agent-bind-address=:%d", wellknown.AgentPort),
+		fmt.Sprintf("--peer-bind-address=:%d", wellknown.PeerPort), "--metrics-cert-dir=" + certificateDir,
 		fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
 	if options.SmartInterval > 0 {
 		args = append(args, "--smart-interval="+options.SmartInterval.String())

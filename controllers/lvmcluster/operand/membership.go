@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
@@ -33,11 +34,11 @@ func setFinalizer(operand *unstructured.Unstructured, present client.Object, fin
 // addFinalizer adds the finalizer to an LVMVolumeGroup that the operator no longer applies because an earlier version
 // removed its device class.
 func (r Reconciler) addFinalizer(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup) error {
-	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) {
+	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, wellknown.VolumeGroupFinalizer) {
 		return nil
 	}
 	before := group.DeepCopy()
-	group.Finalizers = append(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer)
+	group.Finalizers = append(group.Finalizers, wellknown.VolumeGroupFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, group, patch, client.FieldOwner(FieldOwner)); err != nil {
 		return fmt.Errorf("LVMVolumeGroup %s: add finalizer: %w", group.Name, err)
@@ -51,7 +52,7 @@ func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha
 	var errs []error
 	for _, group := range groups {
 		releasable := func(finalizer string) bool {
-			node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix)
+			node, ofNode := strings.CutPrefix(finalizer, wellknown.NodeCleanupPrefix)
 			status, known := statuses[node]
 			return ofNode && known && replacesFinalizer(&group, observe.Entry(&status, group.Name))
 		}
@@ -75,7 +76,7 @@ func replacesFinalizer(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGS
 	switch {
 	case entry == nil || entry.ObservedGeneration == 0:
 		return false
-	case slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer):
+	case slices.Contains(group.Finalizers, wellknown.VolumeGroupFinalizer):
 		return true
 	}
 	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
@@ -85,7 +86,7 @@ func replacesFinalizer(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGS
 // after the approvals of devices for its device class. It queries the API server only if the cache has no member.
 func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup,
 	cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
-	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) ||
+	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, wellknown.VolumeGroupFinalizer) ||
 		len(observe.Members(cached, group.Name)) > 0 {
 		return nil
 	}
@@ -108,7 +109,7 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 		return err
 	}
 	_, err = r.Applier.Release(ctx, group,
-		func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
+		func(finalizer string) bool { return finalizer == wellknown.VolumeGroupFinalizer })
 	return err
 }
 
@@ -116,7 +117,7 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 func awaitNodes(group *lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	nodes := sets.New(observe.Members(statuses, group.Name)...)
 	for _, finalizer := range group.Finalizers {
-		if node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix); ofNode {
+		if node, ofNode := strings.CutPrefix(finalizer, wellknown.NodeCleanupPrefix); ofNode {
 			nodes.Insert(node)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/nodeannotations"
 )
 
@@ -30,7 +31,7 @@ func (nodeCleanup) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alph
 	var errs []error
 	for _, node := range nodes.Items {
 		clean := node.DeepCopy()
-		if !nodeannotations.Remove(clean, lvmv1alpha1.CapacityAnnotationPrefix, lvmv1alpha1.NodeFinalizer) {
+		if !nodeannotations.Remove(clean, wellknown.CapacityAnnotationPrefix, wellknown.NodeFinalizer) {
 			continue
 		}
 		// The optimistic lock is necessary because the patch replaces the list of finalizers.

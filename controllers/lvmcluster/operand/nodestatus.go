@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 )
 
@@ -49,7 +50,7 @@ func (m lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluste
 			continue
 		}
 		status := ownedOperand(cluster, "LVMVolumeGroupNodeStatus", node.Name, "node-status")
-		setFinalizer(status, &present, lvmv1alpha1.NodeStatusFinalizer)
+		setFinalizer(status, &present, wellknown.NodeStatusFinalizer)
 		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(status)))
 	}
 	for name, status := range r.Current.NodeStatuses {
@@ -134,5 +135,5 @@ func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster 
 }
 
 func isNodeStatusFinalizer(finalizer string) bool {
-	return finalizer == lvmv1alpha1.NodeStatusFinalizer
+	return finalizer == wellknown.NodeStatusFinalizer
 }

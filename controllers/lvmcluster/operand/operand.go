@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
@@ -45,21 +46,21 @@ func NewApplier(c client.Client) *apply.Applier { return apply.New(c, FieldOwner
 // the LVMCluster by name: an LVMCluster that is recreated after a forced deletion takes over its operands.
 func ownerLabels(cluster *lvmv1alpha1.LVMCluster) client.MatchingLabels {
 	return client.MatchingLabels{
-		lvmv1alpha1.OwnerNameLabel:      observe.OwnerName(cluster),
-		lvmv1alpha1.OwnerNamespaceLabel: cluster.Namespace,
+		wellknown.OwnerNameLabel:      observe.OwnerName(cluster),
+		wellknown.OwnerNamespaceLabel: cluster.Namespace,
 	}
 }
 
 // labels returns the labels of every operand.
 func labels(cluster *lvmv1alpha1.LVMCluster, component string) map[string]string {
 	all := map[string]string{
-		lvmv1alpha1.OwnerUIDLabel:     string(cluster.UID),
-		lvmv1alpha1.OwnerGroupLabel:   lvmv1alpha1.GroupVersion.Group,
-		lvmv1alpha1.OwnerVersionLabel: lvmv1alpha1.GroupVersion.Version,
-		lvmv1alpha1.OwnerKindLabel:    kindLVMCluster,
-		labelManagedBy:                FieldOwner,
-		labelPartOf:                   partOf,
-		labelComponent:                component,
+		wellknown.OwnerUIDLabel:     string(cluster.UID),
+		wellknown.OwnerGroupLabel:   lvmv1alpha1.GroupVersion.Group,
+		wellknown.OwnerVersionLabel: lvmv1alpha1.GroupVersion.Version,
+		wellknown.OwnerKindLabel:    kindLVMCluster,
+		labelManagedBy:              FieldOwner,
+		labelPartOf:                 partOf,
+		labelComponent:              component,
 	}
 	maps.Copy(all, ownerLabels(cluster))
 	return all

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch;create;patch;delete
@@ -108,7 +109,7 @@ func (s snapshotClasses) present(ctx context.Context, r Reconciler) ([]*snapshot
 // the class: with deletionPolicy Delete instead of Retain, later snapshots would be destroyed together with their
 // VolumeSnapshot.
 func (s snapshotClasses) conflict(class lvmv1alpha1.DeviceClass, present []*snapshotv1.VolumeSnapshotClass) error {
-	name := lvmv1alpha1.StorageClassName(class.Name)
+	name := wellknown.StorageClassName(class.Name)
 	at := slices.IndexFunc(present, func(c *snapshotv1.VolumeSnapshotClass) bool {
 		return c.Name == name && c.DeletionTimestamp.IsZero()
 	})
@@ -116,7 +117,7 @@ func (s snapshotClasses) conflict(class lvmv1alpha1.DeviceClass, present []*snap
 		return nil
 	}
 	existing := present[at]
-	if existing.Driver != lvmv1alpha1.DriverName {
+	if existing.Driver != wellknown.DriverName {
 		return fmt.Errorf("%s %s already exists with driver %s: delete it, or use another name for device class %s",
 			s.kind.Kind, name, existing.Driver, class.Name)
 	}
@@ -134,9 +135,9 @@ func (s snapshotClasses) conflict(class lvmv1alpha1.DeviceClass, present []*snap
 func (s snapshotClasses) of(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) client.Object {
 	return s.build(&snapshotv1.VolumeSnapshotClass{
 		TypeMeta: typeMeta(s.kind),
-		ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.StorageClassName(class.Name),
+		ObjectMeta: metav1.ObjectMeta{Name: wellknown.StorageClassName(class.Name),
 			Labels: labels(cluster, s.component)},
-		Driver:         lvmv1alpha1.DriverName,
+		Driver:         wellknown.DriverName,
 		DeletionPolicy: snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion()),
 	})
 }

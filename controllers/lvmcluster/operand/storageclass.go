@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 )
 
@@ -66,9 +67,9 @@ func keepNone(client.Object) bool { return false }
 // a name that the operator does not use: a user copied it, with its labels.
 func isCopy(object client.Object) bool {
 	if class, is := object.(*storagev1.StorageClass); is {
-		return class.Name != lvmv1alpha1.StorageClassName(class.Parameters[lvmv1alpha1.DeviceClassParameter])
+		return class.Name != wellknown.StorageClassName(class.Parameters[wellknown.DeviceClassParameter])
 	}
-	return !strings.HasPrefix(object.GetName(), lvmv1alpha1.StorageClassPrefix)
+	return !strings.HasPrefix(object.GetName(), wellknown.StorageClassPrefix)
 }
 
 // hasOtherDefault reports whether another StorageClass than the operator's is the default. The operator's own do not
@@ -76,7 +77,7 @@ func isCopy(object client.Object) bool {
 func hasOtherDefault(classes []storagev1.StorageClass, cluster *lvmv1alpha1.LVMCluster) bool {
 	for i := range classes {
 		class := &classes[i]
-		ours := class.Labels[lvmv1alpha1.OwnerNameLabel] == observe.OwnerName(cluster) && !isCopy(class) ||
+		ours := class.Labels[wellknown.OwnerNameLabel] == observe.OwnerName(cluster) && !isCopy(class) ||
 			isClassOf(cluster, class.Name)
 		if !ours && class.Annotations[annotationDefaultClass] == "true" {
 			return true
@@ -88,7 +89,7 @@ func hasOtherDefault(classes []storagev1.StorageClass, cluster *lvmv1alpha1.LVMC
 // isClassOf reports whether a StorageClass has the name of one of the device classes.
 func isClassOf(cluster *lvmv1alpha1.LVMCluster, storageClass string) bool {
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		if lvmv1alpha1.StorageClassName(class.Name) == storageClass {
+		if wellknown.StorageClassName(class.Name) == storageClass {
 			return true
 		}
 	}
@@ -98,7 +99,7 @@ func isClassOf(cluster *lvmv1alpha1.LVMCluster, storageClass string) bool {
 // conflict returns an error if a StorageClass exists and differs in an immutable field, or nil. The operator does not
 // change it: a user created it like that, and claims may depend on it.
 func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) error {
-	name := lvmv1alpha1.StorageClassName(class.Name)
+	name := wellknown.StorageClassName(class.Name)
 	at := slices.IndexFunc(present, func(c storagev1.StorageClass) bool {
 		return c.Name == name &&
 			c.DeletionTimestamp.IsZero()
@@ -107,7 +108,7 @@ func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) e
 		return nil
 	}
 	is := &present[at]
-	if is.Provisioner != lvmv1alpha1.DriverName {
+	if is.Provisioner != wellknown.DriverName {
 		return fmt.Errorf("StorageClass %s already exists with provisioner %s: delete it, or use another name for "+
 			"device class %s", name, is.Provisioner, class.Name)
 	}
@@ -149,8 +150,8 @@ func parametersOf(class lvmv1alpha1.DeviceClass) map[string]string {
 	if parameters == nil {
 		parameters = map[string]string{}
 	}
-	parameters[lvmv1alpha1.DeviceClassParameter] = class.Name
-	parameters[lvmv1alpha1.FilesystemTypeParameter] = string(class.FilesystemType)
+	parameters[wellknown.DeviceClassParameter] = class.Name
+	parameters[wellknown.FilesystemTypeParameter] = string(class.FilesystemType)
 	return parameters
 }
 
@@ -158,14 +159,14 @@ func parametersOf(class lvmv1alpha1.DeviceClass) map[string]string {
 func newStorageClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass, isDefault bool,
 ) *applystoragev1.StorageClassApplyConfiguration {
 	options := class.StorageClassOptions
-	return applystoragev1.StorageClass(lvmv1alpha1.StorageClassName(class.Name)).
+	return applystoragev1.StorageClass(wellknown.StorageClassName(class.Name)).
 		WithLabels(options.Labels()).
 		WithLabels(labels(cluster, "storage-class")).
 		WithAnnotations(map[string]string{
 			annotationDescription:  descriptionOfClass,
 			annotationDefaultClass: strconv.FormatBool(isDefault),
 		}).
-		WithProvisioner(lvmv1alpha1.DriverName).
+		WithProvisioner(wellknown.DriverName).
 		WithParameters(parametersOf(class)).
 		WithReclaimPolicy(options.Reclaim()).
 		WithVolumeBindingMode(options.Binding()).

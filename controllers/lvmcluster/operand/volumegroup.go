@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
@@ -36,7 +37,7 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 		class.DeviceDiscoveryPolicy = discoveryPolicy(class, present.Spec, exists)
 		group, err := newLVMVolumeGroup(cluster, class)
 		if err == nil {
-			setFinalizer(group, &present, lvmv1alpha1.VolumeGroupFinalizer)
+			setFinalizer(group, &present, wellknown.VolumeGroupFinalizer)
 			err = r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(group))
 		}
 		errs = append(errs, err)
@@ -73,7 +74,7 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, removed observe.RemovedCl
 	if users := removed.Users; !users.None() {
 		return r.awaitClassUsers(ctx, group.Name, users)
 	}
-	storageClass := lvmv1alpha1.StorageClassName(group.Name)
+	storageClass := wellknown.StorageClassName(group.Name)
 	err := r.Live.Get(ctx, client.ObjectKey{Name: storageClass}, &storagev1.StorageClass{})
 	if err == nil {
 		return waitFor([]string{fmt.Sprintf("device class %s is being removed: its StorageClass %s is deleted "+

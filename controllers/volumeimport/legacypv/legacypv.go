@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -44,7 +45,7 @@ func (f Facts) MigrationProblem() string {
 			return problem
 		}
 	}
-	if !slices.Contains(f.Drivers, v1alpha1.DriverName) {
+	if !slices.Contains(f.Drivers, wellknown.DriverName) {
 		return withoutDriver(f.PV)
 	}
 	return ""
@@ -60,8 +61,8 @@ func (f Facts) ServingProblem() string {
 		return f.logicalVolumeProblem()
 	case !f.Old.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("LogicalVolume %s of the API group %s is being deleted: migrate the volume", f.Old.Name,
-			v1alpha1.EarlierDriverName)
-	case !slices.Contains(f.Drivers, v1alpha1.DriverName):
+			wellknown.EarlierDriverName)
+	case !slices.Contains(f.Drivers, wellknown.DriverName):
 		return withoutDriver(f.PV)
 	}
 	return ""
@@ -77,7 +78,7 @@ func UnknownVolume(pv *corev1.PersistentVolume, old *earlierv1.LogicalVolume) st
 		return withoutNode(pv) + otherwise
 	case old == nil:
 		return fmt.Sprintf("LogicalVolume %s of the API group %s does not exist, so the device class of logical "+
-			"volume %s on node %s is not known%s", pv.Name, v1alpha1.EarlierDriverName, pv.Spec.CSI.VolumeHandle, node,
+			"volume %s on node %s is not known%s", pv.Name, wellknown.EarlierDriverName, pv.Spec.CSI.VolumeHandle, node,
 			otherwise)
 	}
 	if problem := (Facts{PV: pv, Old: old}).logicalVolumeProblem(); problem != "" {
@@ -114,13 +115,13 @@ func (f Facts) logicalVolumeProblem() string {
 		return fmt.Sprintf("LogicalVolume %s of the API group %s does not exist, so the device class of logical "+
 			"volume %s is not known: set the reclaim policy of PersistentVolume %s to Retain, delete claim %s and the "+
 			"PersistentVolume, and import the logical volume with kubectl lvms import", f.PV.Name,
-			v1alpha1.EarlierDriverName, handle, f.PV.Name, ClaimOf(f.PV))
+			wellknown.EarlierDriverName, handle, f.PV.Name, ClaimOf(f.PV))
 	case f.Old.Status.VolumeID != handle:
 		return fmt.Sprintf("LogicalVolume %s of the API group %s is for another volume (%q) than the PersistentVolume "+
-			"of the same name (%q)", f.Old.Name, v1alpha1.EarlierDriverName, f.Old.Status.VolumeID, handle)
+			"of the same name (%q)", f.Old.Name, wellknown.EarlierDriverName, f.Old.Status.VolumeID, handle)
 	case f.Old.Spec.NodeName != node:
 		return fmt.Sprintf("LogicalVolume %s of the API group %s is on node %s, but the PersistentVolume of the same "+
-			"name on node %s", f.Old.Name, v1alpha1.EarlierDriverName, f.Old.Spec.NodeName, node)
+			"name on node %s", f.Old.Name, wellknown.EarlierDriverName, f.Old.Spec.NodeName, node)
 	}
 	return ""
 }
@@ -131,7 +132,7 @@ func (f Facts) UseProblem() string {
 	case f.Pod != nil:
 		return fmt.Sprintf("Pod %s/%s uses claim %s: delete the Pod, for example by scaling its workload to 0",
 			f.Pod.Namespace, f.Pod.Name, ClaimOf(f.PV))
-	case slices.Contains(f.Drivers, v1alpha1.EarlierDriverName):
+	case slices.Contains(f.Drivers, wellknown.EarlierDriverName):
 		return StillRuns(v1alpha1.NodeOfEarlierVolume(f.PV))
 	}
 	return ""
@@ -145,19 +146,19 @@ func withoutDriver(pv *corev1.PersistentVolume) string {
 func WithoutAgent(node, volume string) string {
 	return fmt.Sprintf("the kubelet of node %s does not have the driver %s: add a device class for the volume "+
 		"group of logical volume %s to the LVMCluster, and check the vg-manager Pod of the node", node,
-		v1alpha1.DriverName, volume)
+		wellknown.DriverName, volume)
 }
 
 func withoutNode(pv *corev1.PersistentVolume) string {
 	return fmt.Sprintf("PersistentVolume %s has no node affinity with the key %s, so its node is not known", pv.Name,
-		v1alpha1.EarlierTopologyNodeKey)
+		wellknown.EarlierTopologyNodeKey)
 }
 
 // StillRuns says what to do because TopoLVM serves the earlier driver on a node.
 func StillRuns(node string) string {
 	return fmt.Sprintf("the kubelet of node %s has the driver %s, so its node service still runs: stop TopoLVM. If "+
 		"no Pod of it is left, delete its socket in plugins_registry in the kubelet's directory on the node", node,
-		v1alpha1.EarlierDriverName)
+		wellknown.EarlierDriverName)
 }
 
 // ClaimOf returns the claim of a PersistentVolume as NAMESPACE/NAME, or "".
@@ -172,22 +173,22 @@ func ClaimOf(pv *corev1.PersistentVolume) string {
 // (sig-storage-lib-external-provisioner, shouldDelete).
 func IsReleased(pv *corev1.PersistentVolume) bool {
 	isDeleted := !pv.DeletionTimestamp.IsZero() && !slices.Contains(pv.Finalizers, ProvisionerFinalizer)
-	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == v1alpha1.EarlierDriverName && !isDeleted &&
-		pv.Annotations[ProvisionedBy] == v1alpha1.EarlierDriverName && pv.Status.Phase == corev1.VolumeReleased &&
+	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == wellknown.EarlierDriverName && !isDeleted &&
+		pv.Annotations[ProvisionedBy] == wellknown.EarlierDriverName && pv.Status.Phase == corev1.VolumeReleased &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // IsFor reports whether a LogicalVolume is for the volume of a PersistentVolume, also before the node agent has found
 // it.
 func IsFor(lv *topolvmv1.LogicalVolume, pv *corev1.PersistentVolume) bool {
-	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.ImportAnnotation])
+	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.ImportAnnotation])
 	return pv != nil && volume == pv.Spec.CSI.VolumeHandle
 }
 
 // IsOf reports whether a PersistentVolume of the earlier driver is for the volume of a LogicalVolume.
 func IsOf(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := pv.Spec.CSI
-	return source != nil && source.Driver == v1alpha1.EarlierDriverName && source.VolumeHandle == lv.Status.VolumeID
+	return source != nil && source.Driver == wellknown.EarlierDriverName && source.VolumeHandle == lv.Status.VolumeID
 }
 
 // Import returns the import of the logical volume of a PersistentVolume of the earlier driver.
@@ -199,11 +200,11 @@ func Import(pv *corev1.PersistentVolume, old *earlierv1.LogicalVolume) v1alpha1.
 // ForThisDriver returns a PersistentVolume of the earlier driver as it is created for this driver on its node.
 func ForThisDriver(pv *corev1.PersistentVolume, node string) *corev1.PersistentVolume {
 	migrated := relocate.PersistentVolume(pv, node)
-	migrated.Spec.CSI.Driver = v1alpha1.DriverName
+	migrated.Spec.CSI.Driver = wellknown.DriverName
 	migrated.Annotations = maps.Clone(migrated.Annotations)
-	delete(migrated.Annotations, v1alpha1.MigrateAnnotation)
-	delete(migrated.Annotations, v1alpha1.MigrationAnnotation)
-	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, ProvisionedBy, v1alpha1.DriverName)
-	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, v1alpha1.MigratedFromAnnotation, v1alpha1.EarlierDriverName)
+	delete(migrated.Annotations, wellknown.MigrateAnnotation)
+	delete(migrated.Annotations, wellknown.MigrationAnnotation)
+	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, ProvisionedBy, wellknown.DriverName)
+	metav1.SetMetaDataAnnotation(&migrated.ObjectMeta, wellknown.MigratedFromAnnotation, wellknown.EarlierDriverName)
 	return migrated
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -19,17 +20,17 @@ import (
 // migratable returns a PersistentVolume of the earlier driver on a node that can be migrated, with its objects.
 func migratable(name, node string) Facts {
 	affinity := relocate.Affinity(node)
-	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = v1alpha1.EarlierTopologyNodeKey
+	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = wellknown.EarlierTopologyNodeKey
 	return Facts{
 		PV: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}, NodeAffinity: affinity,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-" + name, FSType: "xfs"}}}},
+				Driver: wellknown.EarlierDriverName, VolumeHandle: "id-" + name, FSType: "xfs"}}}},
 		Claim: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name}},
 		Old: &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:   earlierv1.LogicalVolumeSpec{NodeName: node},
 			Status: earlierv1.LogicalVolumeStatus{VolumeID: "id-" + name}},
-		Drivers: []string{"other", v1alpha1.DriverName},
+		Drivers: []string{"other", wellknown.DriverName},
 	}
 }
 
@@ -64,7 +65,7 @@ func TestWhyAVolumeIsNotMigrated(t *testing.T) {
 		"in use": {func(f *Facts) {
 			f.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
 		}, "Pod shop/db uses claim shop/data: delete the Pod"},
-		"TopoLVM runs": {func(f *Facts) { f.Drivers = append(f.Drivers, v1alpha1.EarlierDriverName) },
+		"TopoLVM runs": {func(f *Facts) { f.Drivers = append(f.Drivers, wellknown.EarlierDriverName) },
 			"the kubelet of node worker-1 has the driver topolvm.cybozu.com, so its node service still runs: stop"},
 		"not set up": {func(f *Facts) { f.Drivers = nil },
 			"the kubelet of node worker-1 does not have the driver topolvm.io: add a device class"},
@@ -83,15 +84,15 @@ func TestWhyAVolumeIsNotMigrated(t *testing.T) {
 func TestThePersistentVolumeForThisDriver(t *testing.T) {
 	old := migratable("pv", "worker-1").PV
 	old.UID, old.Finalizers = "1", []string{relocate.ProtectionFinalizer, "external-provisioner.volume.kubernetes.io/finalizer"}
-	old.Annotations = map[string]string{"kept": "yes", v1alpha1.MigrateAnnotation: "true",
-		v1alpha1.MigrationAnnotation:      "x",
-		"pv.kubernetes.io/provisioned-by": v1alpha1.EarlierDriverName}
+	old.Annotations = map[string]string{"kept": "yes", wellknown.MigrateAnnotation: "true",
+		wellknown.MigrationAnnotation:     "x",
+		"pv.kubernetes.io/provisioned-by": wellknown.EarlierDriverName}
 	old.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	before := old.DeepCopy()
 	pv := ForThisDriver(old, "worker-1")
 	expect.Equal(t, "Name", pv.Name, "pv")
 	expect.Equal(t, "UID", pv.UID, "")
-	expect.Equal(t, "Spec.CSI.Driver", pv.Spec.CSI.Driver, v1alpha1.DriverName)
+	expect.Equal(t, "Spec.CSI.Driver", pv.Spec.CSI.Driver, wellknown.DriverName)
 	expect.Equal(t, "Spec.CSI.VolumeHandle", pv.Spec.CSI.VolumeHandle, "id-pv")
 	expect.Equal(t, "NodeOfVolume(pv)", v1alpha1.NodeOfVolume(pv), "worker-1")
 	expect.Equal(t, "NodeOfEarlierVolume(pv)", v1alpha1.NodeOfEarlierVolume(pv), "")
@@ -99,9 +100,9 @@ func TestThePersistentVolumeForThisDriver(t *testing.T) {
 		slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer), false)
 	expect.Equal(t, "Spec.PersistentVolumeReclaimPolicy", pv.Spec.PersistentVolumeReclaimPolicy,
 		corev1.PersistentVolumeReclaimDelete)
-	for key, want := range map[string]string{"kept": "yes", "pv.kubernetes.io/provisioned-by": v1alpha1.DriverName,
-		v1alpha1.MigratedFromAnnotation: v1alpha1.EarlierDriverName, v1alpha1.MigrateAnnotation: "",
-		v1alpha1.MigrationAnnotation: ""} {
+	for key, want := range map[string]string{"kept": "yes", "pv.kubernetes.io/provisioned-by": wellknown.DriverName,
+		wellknown.MigratedFromAnnotation: wellknown.EarlierDriverName, wellknown.MigrateAnnotation: "",
+		wellknown.MigrationAnnotation: ""} {
 		if pv.Annotations[key] != want {
 			t.Errorf("got %s=%q, want %q", key, pv.Annotations[key], want)
 		}
@@ -151,7 +152,7 @@ func TestALogicalVolumeIsForAPersistentVolume(t *testing.T) {
 		"created by others": {},
 	} {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{
-			Annotations: map[string]string{v1alpha1.ImportAnnotation: test.imported}},
+			Annotations: map[string]string{wellknown.ImportAnnotation: test.imported}},
 			Status: topolvmv1.LogicalVolumeStatus{VolumeID: test.volume}}
 		if got := IsFor(lv, pv); got != test.want {
 			t.Errorf("%s: got %v", name, got)
@@ -164,7 +165,7 @@ func TestALogicalVolumeIsForAPersistentVolume(t *testing.T) {
 
 func releasedVolume() *corev1.PersistentVolume {
 	pv := migratable("pv", "worker-1").PV
-	pv.Annotations = map[string]string{ProvisionedBy: v1alpha1.EarlierDriverName}
+	pv.Annotations = map[string]string{ProvisionedBy: wellknown.EarlierDriverName}
 	pv.Finalizers = []string{ProvisionerFinalizer}
 	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	pv.Status.Phase = corev1.VolumeReleased
@@ -189,10 +190,10 @@ func TestWhichVolumesMustBeDeleted(t *testing.T) {
 		"bound":  {func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, false},
 		"failed": {func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }, false},
 		"static": {func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, false},
-		"of this driver": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = v1alpha1.DriverName },
+		"of this driver": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = wellknown.DriverName },
 			false},
 		"of another provisioner": {func(pv *corev1.PersistentVolume) {
-			pv.Annotations[ProvisionedBy] = v1alpha1.DriverName
+			pv.Annotations[ProvisionedBy] = wellknown.DriverName
 		}, false},
 	} {
 		pv := releasedVolume()

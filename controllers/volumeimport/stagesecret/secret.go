@@ -10,7 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Set gives the PersistentVolume of an existing volume the encryption and the Secret of the StorageClass of
@@ -18,11 +18,11 @@ import (
 // refuses to use it, and says why.
 func Set(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
 	claim *corev1.PersistentVolumeClaim) error {
-	if class.Parameters[v1alpha1.EncryptionParameter] == "" {
+	if class.Parameters[wellknown.EncryptionParameter] == "" {
 		return nil
 	}
 	pv.Spec.CSI.VolumeAttributes = map[string]string{}
-	for _, key := range []string{v1alpha1.EncryptionParameter, v1alpha1.EncryptionDiscardsParameter} {
+	for _, key := range []string{wellknown.EncryptionParameter, wellknown.EncryptionDiscardsParameter} {
 		if value := class.Parameters[key]; value != "" {
 			pv.Spec.CSI.VolumeAttributes[key] = value
 		}
@@ -42,7 +42,7 @@ func Set(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
 func secretOf(class *storagev1.StorageClass, volume string,
 	claim *corev1.PersistentVolumeClaim) (*corev1.SecretReference, error) {
 	words := map[string]string{"pv.name": volume, "pvc.namespace": claim.Namespace}
-	namespace, err := expand(class, v1alpha1.NodeStageSecretNamespaceParameter, words, validation.IsDNS1123Label)
+	namespace, err := expand(class, wellknown.NodeStageSecretNamespaceParameter, words, validation.IsDNS1123Label)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func secretOf(class *storagev1.StorageClass, volume string,
 	for key, value := range claim.Annotations {
 		words["pvc.annotations['"+key+"']"] = value
 	}
-	name, err := expand(class, v1alpha1.NodeStageSecretNameParameter, words, validation.IsDNS1123Subdomain)
+	name, err := expand(class, wellknown.NodeStageSecretNameParameter, words, validation.IsDNS1123Subdomain)
 	if err != nil {
 		return nil, err
 	}

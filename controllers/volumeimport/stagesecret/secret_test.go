@@ -9,7 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
@@ -41,10 +41,10 @@ func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 		"no namespace": {"k", "", corev1.SecretReference{}, "cannot be named"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parameters := map[string]string{v1alpha1.EncryptionParameter: "luks2",
-				v1alpha1.EncryptionDiscardsParameter:       "true",
-				v1alpha1.NodeStageSecretNameParameter:      test.secret,
-				v1alpha1.NodeStageSecretNamespaceParameter: test.namespace}
+			parameters := map[string]string{wellknown.EncryptionParameter: "luks2",
+				wellknown.EncryptionDiscardsParameter:       "true",
+				wellknown.NodeStageSecretNameParameter:      test.secret,
+				wellknown.NodeStageSecretNamespaceParameter: test.namespace}
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
 			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: "8a6e"}
 			err := Set(pv, &storagev1.StorageClass{Parameters: parameters}, claim)
@@ -58,7 +58,7 @@ func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 				t.Errorf("got %v, %v", got, err)
 			}
 			if got := pv.Spec.CSI.VolumeAttributes; !maps.Equal(got, map[string]string{
-				v1alpha1.EncryptionParameter: "luks2", v1alpha1.EncryptionDiscardsParameter: "true"}) {
+				wellknown.EncryptionParameter: "luks2", wellknown.EncryptionDiscardsParameter: "true"}) {
 				t.Errorf("got the attributes %v", got)
 			}
 		})
@@ -69,7 +69,7 @@ func TestAnImportedVolumeWithoutEncryptionHasNoSecret(t *testing.T) {
 	pv := &corev1.PersistentVolume{}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{}
 	err := Set(pv, &storagev1.StorageClass{Parameters: map[string]string{
-		v1alpha1.NodeStageSecretNameParameter: "k"}}, &corev1.PersistentVolumeClaim{})
+		wellknown.NodeStageSecretNameParameter: "k"}}, &corev1.PersistentVolumeClaim{})
 	if err != nil || pv.Spec.CSI.NodeStageSecretRef != nil || pv.Spec.CSI.VolumeAttributes != nil {
 		t.Errorf("got %+v, %v", pv.Spec.CSI, err)
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -25,14 +26,14 @@ type WayBack struct{ *State }
 
 // IsBackRequested reports whether somebody has requested that the volume is moved back from the target node.
 func (s WayBack) IsBackRequested() bool {
-	node := s.Move.Annotations[v1alpha1.MoveBackAnnotation]
+	node := s.Move.Annotations[wellknown.MoveBackAnnotation]
 	return node != "" && node == s.TargetNode()
 }
 
 // IsOldKept reports whether the node agent keeps the old logical volume, whatever happens to its owner.
 func (s WayBack) IsOldKept() bool {
-	return s.Old != nil && s.Old.Annotations[v1alpha1.MoveBackAnnotation] != "" &&
-		s.Old.Annotations[v1alpha1.MoveBackAnnotation] != s.Old.Spec.NodeName
+	return s.Old != nil && s.Old.Annotations[wellknown.MoveBackAnnotation] != "" &&
+		s.Old.Annotations[wellknown.MoveBackAnnotation] != s.Old.Spec.NodeName
 }
 
 // IsOldRetired reports whether the source node has given up the old logical volume.
@@ -43,7 +44,7 @@ func (s WayBack) isBack() bool {
 	if !s.IsOldKept() || s.Volume == nil || s.Volume.Spec.NodeName != s.Old.Spec.NodeName {
 		return false
 	}
-	adopts := s.Volume.Annotations[v1alpha1.AdoptAnnotation]
+	adopts := s.Volume.Annotations[wellknown.AdoptAnnotation]
 	return adopts == "" || adopts == string(s.Old.UID)
 }
 
@@ -102,7 +103,7 @@ func (s WayBack) backProblem() string {
 		return "the snapshots of the move are removed first"
 	case s.From.NotReady:
 		return s.From.String()
-	case s.IsOldRetired() == (s.Volume.Annotations[v1alpha1.AdoptAnnotation] != ""):
+	case s.IsOldRetired() == (s.Volume.Annotations[wellknown.AdoptAnnotation] != ""):
 		return "the old logical volume there is being given up"
 	case len(s.Pods) > 0:
 		return fmt.Sprintf("these Pods on other nodes use it: %s. If they do not end, delete them with "+
@@ -131,7 +132,7 @@ func (s WayBack) afterSwitchBack() Step {
 	switch {
 	case s.IsOldRetired():
 		return s.swap(fmt.Sprintf("node %s takes the volume back", node))
-	case s.Volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
+	case s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "":
 		return Step{Phase: v1alpha1.MoveSwitching, After: Soon,
 			Message: fmt.Sprintf("the PersistentVolume of claim %s is recreated on node %s", s.Move.Spec.Claim, node)}
 	case ending(s).isLost():

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -32,7 +32,7 @@ func TestWhatIsNotMovedBack(t *testing.T) {
 		"gone, and b returned": {func(s *State) { s.Volume, s.To.NotReady = nil, false }, KeepOld, "node b is ready"},
 		"it is deleted":        {func(s *State) { s.Volume.DeletionTimestamp = &metav1.Time{Time: now} }, KeepOld, "or is being deleted"},
 		"no PersistentVolume":  {func(s *State) { s.PV = nil }, KeepOld, "PersistentVolume pv does not exist"},
-		"fenced":               {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, KeepOld, "is fenced for"},
+		"fenced":               {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "x" }, KeepOld, "is fenced for"},
 		"a snapshot":           {func(s *State) { s.Snapshots = copied(2).Snapshots }, KeepOld, "snapshots"},
 		"not given up yet":     {func(s *State) { s.Old.Status.VolumeID = "" }, KeepOld, "is being given up"},
 		"the owner is deleted": {func(s *State) { s.Old.DeletionTimestamp = &metav1.Time{Time: now} }, KeepOld, "is removed"},
@@ -41,8 +41,8 @@ func TestWhatIsNotMovedBack(t *testing.T) {
 			s := kept()
 			s.From, s.To = fence.Node{Name: "a"}, lostNode("b")
 			s.To.IsOutOfService = true
-			s.Move.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
-			s.Old.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
+			s.Move.Annotations = map[string]string{wellknown.MoveBackAnnotation: "b"}
+			s.Old.Annotations = map[string]string{wellknown.MoveBackAnnotation: "b"}
 			test.change(s)
 			got := Next(s, now.Add(48*time.Hour), time.Time{})
 			if got.Action != test.want || !strings.Contains(got.Message, test.says) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
@@ -56,26 +57,26 @@ func (s *State) Movable() error {
 	case s.Claim.Spec.VolumeName == "" || s.PV == nil || s.PV.Spec.ClaimRef == nil ||
 		s.PV.Spec.ClaimRef.UID != s.Claim.UID:
 		return Pending("claim %s is not bound", claim)
-	case s.PV.Spec.CSI == nil || s.PV.Spec.CSI.Driver != v1alpha1.DriverName:
+	case s.PV.Spec.CSI == nil || s.PV.Spec.CSI.Driver != wellknown.DriverName:
 		return refused("claim %s has a volume of another driver: PersistentVolume %s is not of %s", claim, s.PV.Name,
-			v1alpha1.DriverName)
+			wellknown.DriverName)
 	case s.Volume == nil:
 		return Pending("PersistentVolume %s of claim %s has no LogicalVolume", s.PV.Name, claim)
 	case !s.Volume.DeletionTimestamp.IsZero() || !s.PV.DeletionTimestamp.IsZero():
 		return Pending("volume %s of claim %s is being deleted", s.PV.Name, claim)
 	case s.Volume.Status.VolumeID == "" || s.Volume.Status.VolumeID != s.PV.Spec.CSI.VolumeHandle:
 		return Pending("volume %s of claim %s is being created", s.PV.Name, claim)
-	case s.Volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "" ||
+	case s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "" ||
 		v1alpha1.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName:
 		return Pending("the PersistentVolume %s of claim %s is being recreated", s.PV.Name, claim)
-	case v1alpha1.IsCloneFence(s.Volume.Annotations[v1alpha1.FenceAnnotation]):
+	case v1alpha1.IsCloneFence(s.Volume.Annotations[wellknown.FenceAnnotation]):
 		return PendingError{Message: s.otherFence()}
-	case s.Volume.Annotations[v1alpha1.FenceAnnotation]+s.Volume.Annotations[v1alpha1.FencedAnnotation]+
-		s.Volume.Annotations[v1alpha1.AdoptAnnotation] != "":
+	case s.Volume.Annotations[wellknown.FenceAnnotation]+s.Volume.Annotations[wellknown.FencedAnnotation]+
+		s.Volume.Annotations[wellknown.AdoptAnnotation] != "":
 		return Pending("another move of volume %s of claim %s is being undone or completed", s.PV.Name, claim)
-	case s.Volume.Annotations[v1alpha1.ConditionAnnotation] != "":
+	case s.Volume.Annotations[wellknown.ConditionAnnotation] != "":
 		return Pending("volume %s of claim %s is not healthy: %s", s.PV.Name, claim,
-			s.Volume.Annotations[v1alpha1.ConditionAnnotation])
+			s.Volume.Annotations[wellknown.ConditionAnnotation])
 	case s.Move.Spec.NodeName == s.Volume.Spec.NodeName:
 		return refused("volume %s of claim %s is on node %s already", s.PV.Name, claim, s.Volume.Spec.NodeName)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 )
 
@@ -27,7 +28,7 @@ func Choose(candidates []Candidate, s *State, class string) (node, doubt string,
 		return "", "", Pending("node %s, which has volume %s, %s", source, s.Volume.Name, problem)
 	}
 	needs := room.Copy(s.Volume.Spec.Size.Value(), candidates[at].Pool)
-	spread, _ := v1alpha1.ParseSpread(s.Volume.Annotations[v1alpha1.SpreadAnnotation])
+	spread, _ := v1alpha1.ParseSpread(s.Volume.Annotations[wellknown.SpreadAnnotation])
 	var best, second *Candidate
 	var reasons []string
 	for i := range candidates {

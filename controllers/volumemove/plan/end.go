@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // This file plans how a move ends: after the switch, or without it.
@@ -102,7 +103,7 @@ func (s ending) complete(now time.Time) Step {
 func (s ending) rebindClaim() Step {
 	st := Step{Phase: v1alpha1.MoveSwitching, After: Soon, Message: fmt.Sprintf("kube-controller-manager has not "+
 		"bound claim %s to its PersistentVolume on node %s yet", s.Move.Spec.Claim, s.Volume.Spec.NodeName)}
-	if s.Claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.PV.UID) {
+	if s.Claim.Annotations[wellknown.RecreatedVolumeAnnotation] != string(s.PV.UID) {
 		st.Action = Rebind
 	}
 	return st
@@ -111,8 +112,8 @@ func (s ending) rebindClaim() Step {
 // isBeingSwitched reports whether the node agent of the target node, or the controller that recreates the
 // PersistentVolume, has something left to do. A volume that no longer exists needs neither.
 func (s ending) isBeingSwitched() bool {
-	return s.Volume != nil && (s.Volume.Annotations[v1alpha1.AdoptAnnotation] != "" ||
-		s.Volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "")
+	return s.Volume != nil && (s.Volume.Annotations[wellknown.AdoptAnnotation] != "" ||
+		s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "")
 }
 
 // isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
@@ -163,15 +164,15 @@ func (s ending) keepUnretired(st Step) Step {
 		st.Action = Remove
 		st.Object = s.Old
 		st.Message = fmt.Sprintf("node %s has not given up the old logical volume, and the annotation %s=true is set: "+
-			"the logical volume is forgotten", s.Old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
+			"the logical volume is forgotten", s.Old.Spec.NodeName, wellknown.AllowSourceRemovalAnnotation)
 	case s.SourceNodeGone:
 		st.Message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. "+
 			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the "+
 			"VolumeMove",
-			s.Old.Spec.NodeName, s.Old.Name, v1alpha1.AllowSourceRemovalAnnotation)
+			s.Old.Spec.NodeName, s.Old.Name, wellknown.AllowSourceRemovalAnnotation)
 	case why != "":
 		st.Message += fmt.Sprintf(": %s. If it never can, set the annotation %s=true on the VolumeMove", why,
-			v1alpha1.AllowSourceRemovalAnnotation)
+			wellknown.AllowSourceRemovalAnnotation)
 	}
 	return st
 }
@@ -182,7 +183,7 @@ func (s ending) removeOld(st Step) Step {
 	if doubt := s.doubt(); doubt != "" && !s.isRemovalAllowed() {
 		st.Message = fmt.Sprintf("the old logical volume on node %s is kept, because it may have the last copy of the "+
 			"data: %s. To remove it although this is so, set the annotation %s=true on the VolumeMove",
-			s.Old.Spec.NodeName, doubt, v1alpha1.AllowSourceRemovalAnnotation)
+			s.Old.Spec.NodeName, doubt, wellknown.AllowSourceRemovalAnnotation)
 		return st
 	}
 	st.Action = Remove
@@ -197,7 +198,7 @@ func (s ending) removeOld(st Step) Step {
 
 // isRemovalAllowed reports whether somebody has said that the old logical volume is not needed.
 func (s ending) isRemovalAllowed() bool {
-	return s.Move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] == "true"
+	return s.Move.Annotations[wellknown.AllowSourceRemovalAnnotation] == "true"
 }
 
 // doubt returns why the volume on its new node is not known to be good, or "". A volume that was deleted together with
@@ -213,9 +214,9 @@ func (s ending) doubt() string {
 		return ""
 	case s.isBeingSwitched() || s.Volume.Status.VolumeID == "":
 		return fmt.Sprintf("node %s has not taken over volume %s", s.Volume.Spec.NodeName, s.Volume.Name)
-	case s.Volume.Annotations[v1alpha1.ConditionAnnotation] != "":
+	case s.Volume.Annotations[wellknown.ConditionAnnotation] != "":
 		return fmt.Sprintf("volume %s on node %s is not healthy: %s", s.Volume.Name, s.Volume.Spec.NodeName,
-			s.Volume.Annotations[v1alpha1.ConditionAnnotation])
+			s.Volume.Annotations[wellknown.ConditionAnnotation])
 	case s.VolumeNode.NotReady:
 		return fmt.Sprintf("%s, which has volume %s", s.VolumeNode, s.Volume.Name)
 	case s.IsUnregistered:

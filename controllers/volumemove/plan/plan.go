@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
@@ -148,7 +149,7 @@ func (s *State) problem() string {
 			s.Volume.Spec.NodeName, s.SourceNode())
 	case s.Target == nil:
 		return ""
-	case s.Target.Annotations[v1alpha1.MoveVolumeAnnotation] != s.Volume.Status.VolumeID:
+	case s.Target.Annotations[wellknown.MoveVolumeAnnotation] != s.Volume.Status.VolumeID:
 		return fmt.Sprintf("LogicalVolume %s is for another volume than %s", s.Target.Name, s.Volume.Status.VolumeID)
 	case s.Target.Status.VolumeID != "":
 		return fmt.Sprintf("the node agent of node %s does not know moves of volumes: update it, and create another "+
@@ -342,13 +343,13 @@ func (s rounds) awaitTarget(st Step) Step {
 func (s rounds) awaitFence(st Step, now time.Time) Step {
 	st.After = Soon
 	st.Message = fmt.Sprintf("node %s closes the volume", s.SourceNode())
-	if why := s.Volume.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
+	if why := s.Volume.Annotations[wellknown.FenceErrorAnnotation]; why != "" {
 		st.Message += ": " + why
 	}
 	if now.Sub(fence.Requested(s.Volume)) >= FenceTimeout {
 		st.Action = Unfence
 		st.Message = fmt.Sprintf("node %s did not close the volume within %s; the operator tries again: %s",
-			s.SourceNode(), FenceTimeout, s.Volume.Annotations[v1alpha1.FenceErrorAnnotation])
+			s.SourceNode(), FenceTimeout, s.Volume.Annotations[wellknown.FenceErrorAnnotation])
 	}
 	return st
 }
@@ -393,7 +394,7 @@ func (s rounds) fenceDelayed(st Step, now, fenceAfter time.Time) (later Step, is
 	switch {
 	case fence.Holder(s.Volume) != "":
 		st.Message = s.otherFence()
-	case s.Volume.Annotations[v1alpha1.FencedAnnotation] != "":
+	case s.Volume.Annotations[wellknown.FencedAnnotation] != "":
 		st.Message = fmt.Sprintf("node %s opens the volume again", s.SourceNode())
 		st.After = Soon
 	case s.Volume.Status.CurrentSize != nil && s.Volume.Status.CurrentSize.Cmp(s.Volume.Spec.Size) < 0:

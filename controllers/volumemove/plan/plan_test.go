@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -39,12 +40,12 @@ func copied(round int) *State {
 	s.PV = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
 		ClaimRef: &corev1.ObjectReference{UID: "c"}, NodeAffinity: relocate.Affinity("a"),
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "lv"}}}}
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "lv"}}}}
 	s.Volume = &topolvmv1.LogicalVolume{ObjectMeta: meta("pv"), Spec: topolvmv1.LogicalVolumeSpec{NodeName: "a", Size: size}}
 	s.Volume.Status.VolumeID = "lv"
 	s.Target = &topolvmv1.LogicalVolume{ObjectMeta: meta("move-u"), Spec: topolvmv1.LogicalVolumeSpec{NodeName: "b",
 		Size: size, Source: SnapshotName(s.Move, round)}}
-	s.Target.Annotations[v1alpha1.MoveVolumeAnnotation] = "lv"
+	s.Target.Annotations[wellknown.MoveVolumeAnnotation] = "lv"
 	s.take(round, "")
 	s.done(1, 4096)
 	return s
@@ -53,7 +54,7 @@ func copied(round int) *State {
 // take adds a snapshot that the node has created.
 func (s *State) take(round int, token string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: SnapshotName(s.Move, round),
-		CreationTimestamp: metav1.NewTime(now), Annotations: map[string]string{v1alpha1.FenceTimeAnnotation: token}},
+		CreationTimestamp: metav1.NewTime(now), Annotations: map[string]string{wellknown.FenceTimeAnnotation: token}},
 		Spec: topolvmv1.LogicalVolumeSpec{NodeName: "a"}}
 	lv.Status.VolumeID = lv.Name
 	s.Snapshots = append(s.Snapshots, lv)
@@ -64,14 +65,14 @@ func (s *State) take(round int, token string) *topolvmv1.LogicalVolume {
 func (s *State) done(seconds float64, sent uint64) {
 	text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.Target.Spec.Source, Finished: true, Seconds: seconds,
 		SentBytes: sent, SizeBytes: 1 << 30, Base: "base"})
-	s.Target.Annotations[v1alpha1.CopiedAnnotation] = string(text)
+	s.Target.Annotations[wellknown.CopiedAnnotation] = string(text)
 }
 
 func (s *State) close(confirmed bool) {
-	s.Volume.Annotations[v1alpha1.FenceAnnotation] = "u"
-	s.Volume.Annotations[v1alpha1.FenceTimeAnnotation] = fenceToken
+	s.Volume.Annotations[wellknown.FenceAnnotation] = "u"
+	s.Volume.Annotations[wellknown.FenceTimeAnnotation] = fenceToken
 	if confirmed {
-		s.Volume.Annotations[v1alpha1.FencedAnnotation] = "u"
+		s.Volume.Annotations[wellknown.FencedAnnotation] = "u"
 	}
 }
 
@@ -88,8 +89,8 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 	}{
 		"complete":                   {func(*State) {}, SwitchVolume},
 		"a Pod uses it":              {func(s *State) { s.Pods = []string{"n/p"} }, Unfence},
-		"not confirmed":              {func(s *State) { delete(s.Volume.Annotations, v1alpha1.FencedAnnotation) }, Wait},
-		"confirmed for another move": {func(s *State) { s.Volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, Wait},
+		"not confirmed":              {func(s *State) { delete(s.Volume.Annotations, wellknown.FencedAnnotation) }, Wait},
+		"confirmed for another move": {func(s *State) { s.Volume.Annotations[wellknown.FencedAnnotation] = "x" }, Wait},
 		"not fenced":                 {func(s *State) { s.Volume.Annotations = map[string]string{} }, CloseVolume},
 		"target not ready":           {func(s *State) { s.To = lostNode("b") }, Wait},
 		"target not ready, not fenced": {func(s *State) {
@@ -104,23 +105,23 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 			s.To = lostNode("b")
 			s.Pods = []string{"n/p"}
 		}, Unfence},
-		"fenced for another move": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, Wait},
-		"fenced for a clone":      {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, Wait},
+		"fenced for another move": {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "x" }, Wait},
+		"fenced for a clone":      {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "clone-x" }, Wait},
 		"fenced for a clone, not confirmed": {func(s *State) {
-			s.Volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "clone-x"}
+			s.Volume.Annotations = map[string]string{wellknown.FenceAnnotation: "clone-x"}
 		}, Wait},
 		"snapshot before the fence":    {func(s *State) { s.Snapshots[0].Annotations = nil }, CreateSnapshot},
-		"snapshot of an earlier fence": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceTimeAnnotation] = "x" }, CreateSnapshot},
+		"snapshot of an earlier fence": {func(s *State) { s.Volume.Annotations[wellknown.FenceTimeAnnotation] = "x" }, CreateSnapshot},
 		"no time": {func(s *State) {
 			s.Snapshots[0].Annotations = nil
-			delete(s.Volume.Annotations, v1alpha1.FenceTimeAnnotation)
+			delete(s.Volume.Annotations, wellknown.FenceTimeAnnotation)
 		}, CreateSnapshot},
 		"round of another snapshot": {func(s *State) {
 			s.Target.Spec.Source = SnapshotName(s.Move, 3)
 			s.take(3, fenceToken)
 		}, Wait},
-		"not copied":     {func(s *State) { delete(s.Target.Annotations, v1alpha1.CopiedAnnotation) }, Wait},
-		"bad record":     {func(s *State) { s.Target.Annotations[v1alpha1.CopiedAnnotation] = "{" }, Wait},
+		"not copied":     {func(s *State) { delete(s.Target.Annotations, wellknown.CopiedAnnotation) }, Wait},
+		"bad record":     {func(s *State) { s.Target.Annotations[wellknown.CopiedAnnotation] = "{" }, Wait},
 		"target deleted": {func(s *State) { s.Target.DeletionTimestamp = &metav1.Time{Time: now} }, Unfence},
 		"volume deleted": {func(s *State) { s.Volume.DeletionTimestamp = &metav1.Time{Time: now} }, Unfence},
 		"pv deleted":     {func(s *State) { s.PV.DeletionTimestamp = &metav1.Time{Time: now} }, Unfence},
@@ -129,7 +130,7 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 		"another claim":  {func(s *State) { s.Claim.UID = "other" }, Unfence},
 		"pv elsewhere":   {func(s *State) { s.PV.Spec.NodeAffinity = relocate.Affinity("c") }, Unfence},
 		"another handle": {func(s *State) { s.PV.Spec.CSI.VolumeHandle = "other" }, Unfence},
-		"another target": {func(s *State) { s.Target.Annotations[v1alpha1.MoveVolumeAnnotation] = "other" }, Unfence},
+		"another target": {func(s *State) { s.Target.Annotations[wellknown.MoveVolumeAnnotation] = "other" }, Unfence},
 		"larger":         {func(s *State) { s.Volume.Spec.Size = resource.MustParse("2Gi") }, ResizeTarget},
 		"larger than the copy": {func(s *State) {
 			s.Volume.Spec.Size = resource.MustParse("2Gi")
@@ -144,7 +145,7 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := copied(2)
 			s.close(true)
-			s.Snapshots[0].Annotations[v1alpha1.FenceTimeAnnotation] = fenceToken
+			s.Snapshots[0].Annotations[wellknown.FenceTimeAnnotation] = fenceToken
 			test.change(s)
 			if got := Next(s, now, time.Time{}); got.Action != test.want {
 				t.Errorf("got the action %d with %q, want %d", got.Action, got.Message, test.want)
@@ -168,7 +169,7 @@ func TestWhatFollowsARound(t *testing.T) {
 		"few changes":      {func(*State) {}, CloseVolume, v1alpha1.MoveSwitching},
 		"many changes":     {func(s *State) { s.done(31, 1) }, CreateSnapshot, v1alpha1.MoveCopying},
 		"slow, no changes": {func(s *State) { s.done(31, 0) }, CloseVolume, v1alpha1.MoveSwitching},
-		"still closed":     {func(s *State) { s.Volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, Wait, v1alpha1.MoveCopying},
+		"still closed":     {func(s *State) { s.Volume.Annotations[wellknown.FencedAnnotation] = "x" }, Wait, v1alpha1.MoveCopying},
 		"being expanded": {func(s *State) {
 			size := resource.MustParse("512Mi")
 			s.Volume.Status.CurrentSize = &size
@@ -227,8 +228,8 @@ func TestWhatFollowsARound(t *testing.T) {
 func switched() *State {
 	s := copied(2)
 	s.Volume.Spec.NodeName = "b"
-	s.Volume.Annotations[v1alpha1.AdoptAnnotation] = "t"
-	s.Volume.Annotations[v1alpha1.MovedVolumeAnnotation] = "{}"
+	s.Volume.Annotations[wellknown.AdoptAnnotation] = "t"
+	s.Volume.Annotations[wellknown.MovedVolumeAnnotation] = "{}"
 	return s
 }
 
@@ -255,9 +256,9 @@ func TestTheOldVolumeIsRemovedLast(t *testing.T) {
 	expect(late, Remove, v1alpha1.MoveSwitching, s.Snapshots[0])
 	s.Snapshots = nil
 	expect(late, Wait, v1alpha1.MoveSwitching, nil)
-	delete(s.Volume.Annotations, v1alpha1.AdoptAnnotation)
+	delete(s.Volume.Annotations, wellknown.AdoptAnnotation)
 	expect(late, Wait, v1alpha1.MoveSwitching, nil)
-	delete(s.Volume.Annotations, v1alpha1.MovedVolumeAnnotation)
+	delete(s.Volume.Annotations, wellknown.MovedVolumeAnnotation)
 	expect(late, Remove, v1alpha1.MoveSwitching, s.Target)
 	s.Target.DeletionTimestamp = &metav1.Time{Time: now}
 	expect(late, Wait, v1alpha1.MoveKeepingSource, nil)
@@ -297,13 +298,13 @@ func TestALostClaimIsBoundAgain(t *testing.T) {
 		"PV being deleted":      {func(s *State) { s.PV.DeletionTimestamp = &metav1.Time{Time: now} }, Remove},
 		"PV on the source node": {func(s *State) { s.PV.Spec.NodeAffinity = relocate.Affinity("a") }, Remove},
 		"changed": {func(s *State) {
-			s.Claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p2"}
+			s.Claim.Annotations = map[string]string{wellknown.RecreatedVolumeAnnotation: "p2"}
 		}, Wait},
 		"changed for an earlier move": {func(s *State) {
-			s.Claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p1"}
+			s.Claim.Annotations = map[string]string{wellknown.RecreatedVolumeAnnotation: "p1"}
 		}, Rebind},
 		"lost after the end of the switch": {func(s *State) {
-			s.Claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p2"}
+			s.Claim.Annotations = map[string]string{wellknown.RecreatedVolumeAnnotation: "p2"}
 			s.Target = nil
 		}, Wait},
 	} {
@@ -352,7 +353,7 @@ func TestTheOldVolumeOfADeletedNode(t *testing.T) {
 		}
 		s.Move.DeletionTimestamp = &metav1.Time{Time: now}
 	}
-	s.Move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
+	s.Move.Annotations = map[string]string{wellknown.AllowSourceRemovalAnnotation: "true"}
 	if got := Next(s, now, time.Time{}); got.Action != Remove || got.Object != s.Old {
 		t.Errorf("got %+v", got)
 	}
@@ -408,7 +409,7 @@ func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
 		"the node is down":     {func(s *State) { s.VolumeNode = fence.Node{Name: "b", NotReady: true, Since: now} }, Wait, "node b is not ready"},
 		"the node is deleted":  {func(s *State) { s.VolumeNode = fence.Nodes{}.Get("b") }, Wait, "node b does not exist"},
 		"no node agent":        {func(s *State) { s.IsUnregistered = true }, Wait, "the node agent of node b, which has volume pv, is not registered"},
-		"not healthy":          {set(v1alpha1.ConditionAnnotation), Wait, "volume pv on node b is not healthy: x"},
+		"not healthy":          {set(wellknown.ConditionAnnotation), Wait, "volume pv on node b is not healthy: x"},
 		"never created":        {func(s *State) { s.Volume.Status.VolumeID = "" }, Wait, "node b has not taken over volume pv"},
 		"moved again, good":    {func(s *State) { s.Volume.Spec.NodeName = "c"; s.To = lostNode("b") }, Remove, ""},
 		"the object is lost":   {func(s *State) { s.Volume = nil }, Wait, "LogicalVolume pv no longer exists, but claim n/data or its PersistentVolume does"},
@@ -442,11 +443,11 @@ func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
 					t.Errorf("got the action %d in phase %s with %q, want %d with %q", got.Action, got.Phase, got.Message,
 						test.want, test.says)
 				}
-				s.Move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "false"}
+				s.Move.Annotations = map[string]string{wellknown.AllowSourceRemovalAnnotation: "false"}
 				if got := Next(s, at, time.Time{}); got.Action != test.want {
 					t.Errorf("the annotation with another value changes the action to %d", got.Action)
 				}
-				s.Move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] = "true"
+				s.Move.Annotations[wellknown.AllowSourceRemovalAnnotation] = "true"
 				if got := Next(s, at, time.Time{}); got.Action != Remove || got.Object != s.Old {
 					t.Errorf("the old logical volume is kept, although its removal is allowed: %+v", got)
 				}
@@ -454,7 +455,7 @@ func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
 		})
 	}
 	s := kept()
-	s.Move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
+	s.Move.Annotations = map[string]string{wellknown.AllowSourceRemovalAnnotation: "true"}
 	if got := Next(s, now, time.Time{}); got.Action != Wait {
 		t.Errorf("it is removed before its time: %+v", got)
 	}
@@ -516,7 +517,7 @@ func TestTheTargetIsChosen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := copied(1)
 			s.Move.Spec.NodeName = test.requested
-			s.Volume.Annotations[v1alpha1.SpreadAnnotation] = test.spread
+			s.Volume.Annotations[wellknown.SpreadAnnotation] = test.spread
 			got, doubt, err := Choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
 			said := ""
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
@@ -152,7 +153,7 @@ func (s *State) otherFence() string {
 	if v1alpha1.IsCloneFence(holder) {
 		return fmt.Sprintf("volume %s of claim %s is being copied to LogicalVolume %s, a clone of it: the move waits "+
 			"until the clone is complete, or its claim is deleted", s.Volume.Name, s.Move.Spec.Claim,
-			s.Volume.Annotations[v1alpha1.FenceForAnnotation])
+			s.Volume.Annotations[wellknown.FenceForAnnotation])
 	}
 	return fmt.Sprintf("volume %s of claim %s is fenced for the VolumeMove with the UID %s: this move waits until "+
 		"that one is undone or completed", s.Volume.Name, s.Move.Spec.Claim, holder)
@@ -170,7 +171,7 @@ func (s *State) isFinal(snapshot *topolvmv1.LogicalVolume) bool {
 
 // record returns the record of the present round. It is the zero value if the node agent has not begun the round.
 func (s *State) record() v1alpha1.CopyRecord {
-	record, err := v1alpha1.ParseCopyRecord(s.Target.Annotations[v1alpha1.CopiedAnnotation])
+	record, err := v1alpha1.ParseCopyRecord(s.Target.Annotations[wellknown.CopiedAnnotation])
 	if err != nil || record.Source != s.Target.Spec.Source {
 		return v1alpha1.CopyRecord{Source: s.Target.Spec.Source}
 	}
@@ -203,9 +204,9 @@ func (s *State) lease(now time.Time) fence.Lease {
 func (s *State) NewVolume(name, node string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name,
-			Labels: map[string]string{v1alpha1.MoveLabel: string(s.Move.UID)},
-			Annotations: map[string]string{v1alpha1.MoveAnnotation: string(s.Move.UID),
-				v1alpha1.ClaimAnnotation: s.Move.Spec.Claim.String()}},
+			Labels: map[string]string{wellknown.MoveLabel: string(s.Move.UID)},
+			Annotations: map[string]string{wellknown.MoveAnnotation: string(s.Move.UID),
+				wellknown.ClaimAnnotation: s.Move.Spec.Claim.String()}},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: s.Move.Status.DeviceClass},
 	}
 	// The volume may have been deleted since the switch.
@@ -214,8 +215,8 @@ func (s *State) NewVolume(name, node string) *topolvmv1.LogicalVolume {
 			continue
 		}
 		lv.Spec.Size = like.Spec.Size.DeepCopy()
-		if encryption := like.Annotations[v1alpha1.EncryptionAnnotation]; encryption != "" {
-			lv.Annotations[v1alpha1.EncryptionAnnotation] = encryption
+		if encryption := like.Annotations[wellknown.EncryptionAnnotation]; encryption != "" {
+			lv.Annotations[wellknown.EncryptionAnnotation] = encryption
 		}
 		break
 	}

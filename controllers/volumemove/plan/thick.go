@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // This file plans the copy of a thick volume. It has no snapshots, so it is copied once, from the volume itself, while
@@ -163,7 +164,7 @@ func (s *State) returnToQueue(message string, now, fenceAfter time.Time) Step {
 		st.Action = Remove
 		st.Object = left
 	case s.Target != nil || len(s.Snapshots) > 0 ||
-		s.Volume.Annotations[v1alpha1.FencedAnnotation] == string(s.Move.UID):
+		s.Volume.Annotations[wellknown.FencedAnnotation] == string(s.Move.UID):
 		st.After = Blocked // The nodes remove the copy and open the volume.
 	case now.Before(fenceAfter):
 		st.After = min(fenceAfter.Sub(now), Blocked)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -20,7 +21,7 @@ func copiedThick() *State {
 	s.Move.Status.Thick = true
 	s.Snapshots = nil
 	s.Target.Spec.Source = s.Volume.Name
-	s.Target.Annotations[v1alpha1.FenceTimeAnnotation] = fenceToken
+	s.Target.Annotations[wellknown.FenceTimeAnnotation] = fenceToken
 	s.done(100, 1<<30)
 	s.close(true)
 	return s
@@ -39,24 +40,24 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 	}{
 		"complete":                 {func(*State) {}, SwitchVolume, v1alpha1.MoveSwitching},
 		"a Pod waits":              {withPod, Wait, v1alpha1.MoveWaitingForPods},
-		"not complete":             {func(s *State) { delete(s.Target.Annotations, v1alpha1.CopiedAnnotation) }, Wait, v1alpha1.MoveCopying},
-		"bad record":               {func(s *State) { s.Target.Annotations[v1alpha1.CopiedAnnotation] = "{" }, Wait, v1alpha1.MoveCopying},
+		"not complete":             {func(s *State) { delete(s.Target.Annotations, wellknown.CopiedAnnotation) }, Wait, v1alpha1.MoveCopying},
+		"bad record":               {func(s *State) { s.Target.Annotations[wellknown.CopiedAnnotation] = "{" }, Wait, v1alpha1.MoveCopying},
 		"record of another source": {func(s *State) { s.Target.Spec.Source = "other" }, Wait, v1alpha1.MoveCopying},
 		"not complete, a Pod waits": {func(s *State) {
-			delete(s.Target.Annotations, v1alpha1.CopiedAnnotation)
+			delete(s.Target.Annotations, wellknown.CopiedAnnotation)
 			withPod(s)
 		}, Wait, v1alpha1.MoveCopying},
-		"not confirmed": {func(s *State) { delete(s.Volume.Annotations, v1alpha1.FencedAnnotation) }, Unfence,
+		"not confirmed": {func(s *State) { delete(s.Volume.Annotations, wellknown.FencedAnnotation) }, Unfence,
 			v1alpha1.MoveCopying},
-		"confirmed for another move": {func(s *State) { s.Volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, Unfence,
+		"confirmed for another move": {func(s *State) { s.Volume.Annotations[wellknown.FencedAnnotation] = "x" }, Unfence,
 			v1alpha1.MoveCopying},
-		"fenced again": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceTimeAnnotation] = "x" }, Unfence,
+		"fenced again": {func(s *State) { s.Volume.Annotations[wellknown.FenceTimeAnnotation] = "x" }, Unfence,
 			v1alpha1.MoveCopying},
 		"no fence time": {func(s *State) {
-			delete(s.Volume.Annotations, v1alpha1.FenceTimeAnnotation)
-			delete(s.Target.Annotations, v1alpha1.FenceTimeAnnotation)
+			delete(s.Volume.Annotations, wellknown.FenceTimeAnnotation)
+			delete(s.Target.Annotations, wellknown.FenceTimeAnnotation)
 		}, Unfence, v1alpha1.MoveCopying},
-		"copy of no fence": {func(s *State) { delete(s.Target.Annotations, v1alpha1.FenceTimeAnnotation) }, Unfence,
+		"copy of no fence": {func(s *State) { delete(s.Target.Annotations, wellknown.FenceTimeAnnotation) }, Unfence,
 			v1alpha1.MoveCopying},
 		"not fenced, a Pod uses it": {func(s *State) {
 			s.Volume.Annotations = map[string]string{}
@@ -64,11 +65,11 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 		}, Remove, v1alpha1.MoveWaitingForPods},
 		"not fenced": {func(s *State) { s.Volume.Annotations = map[string]string{} }, Remove,
 			v1alpha1.MoveCopying},
-		"being opened": {func(s *State) { delete(s.Volume.Annotations, v1alpha1.FenceAnnotation) }, Remove,
+		"being opened": {func(s *State) { delete(s.Volume.Annotations, wellknown.FenceAnnotation) }, Remove,
 			v1alpha1.MoveCopying},
-		"fenced for a clone": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, Remove,
+		"fenced for a clone": {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "clone-x" }, Remove,
 			v1alpha1.MoveCopying},
-		"fenced for another move": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, Remove,
+		"fenced for another move": {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "x" }, Remove,
 			v1alpha1.MoveCopying},
 		"copy is deleted": {func(s *State) { s.Target.DeletionTimestamp = &metav1.Time{Time: now} }, Unfence,
 			v1alpha1.MoveCopying},
@@ -126,13 +127,13 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 		"the target is lost, a Pod": {func(s *State) { s.To = lostNode("b"); withPod(s) }, Wait, v1alpha1.MoveWaitingForPods, ""},
 		"the target is not ready": {func(s *State) { s.To = fence.Node{Name: "b", NotReady: true} }, Wait,
 			v1alpha1.MoveCopying, "the volume is closed when it is ready"},
-		"still opened": {func(s *State) { s.Volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, Wait, v1alpha1.MoveCopying, "opens the volume again"},
+		"still opened": {func(s *State) { s.Volume.Annotations[wellknown.FencedAnnotation] = "x" }, Wait, v1alpha1.MoveCopying, "opens the volume again"},
 		"fenced for a clone": {func(s *State) {
-			s.Volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
-			s.Volume.Annotations[v1alpha1.FencedAnnotation] = "clone-x"
-			s.Volume.Annotations[v1alpha1.FenceForAnnotation] = "pvc-2"
+			s.Volume.Annotations[wellknown.FenceAnnotation] = "clone-x"
+			s.Volume.Annotations[wellknown.FencedAnnotation] = "clone-x"
+			s.Volume.Annotations[wellknown.FenceForAnnotation] = "pvc-2"
 		}, Wait, v1alpha1.MoveCopying, "is being copied to LogicalVolume pvc-2, a clone of it"},
-		"fenced for another move": {func(s *State) { s.Volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, Wait,
+		"fenced for another move": {func(s *State) { s.Volume.Annotations[wellknown.FenceAnnotation] = "x" }, Wait,
 			v1alpha1.MoveCopying, "for the VolumeMove with the UID x"},
 		"being expanded": {func(s *State) {
 			size := resource.MustParse("512Mi")
@@ -140,7 +141,7 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 		}, Wait, v1alpha1.MoveCopying, "extends the volume"},
 		"not confirmed": {func(s *State) {
 			s.close(false)
-			s.Volume.Annotations[v1alpha1.FenceErrorAnnotation] = "it is mounted"
+			s.Volume.Annotations[wellknown.FenceErrorAnnotation] = "it is mounted"
 		}, Wait, v1alpha1.MoveCopying, "node a closes the volume: it is mounted"},
 		"a Pod is faster": {func(s *State) {
 			s.close(false)
@@ -188,7 +189,7 @@ func TestTheProgressOfAThickVolume(t *testing.T) {
 		}
 	}
 	s := copiedThick()
-	s.Target.Annotations[v1alpha1.CopiedAnnotation] = `{"source":"pv","sizeBytes":100,"copiedBytes":50,"error":"no answer"}`
+	s.Target.Annotations[wellknown.CopiedAnnotation] = `{"source":"pv","sizeBytes":100,"copiedBytes":50,"error":"no answer"}`
 	if got := Next(s, now, time.Time{}); !strings.Contains(got.Message, "tries again: no answer") ||
 		!strings.Contains(got.Message, "delete the VolumeMove") {
 		t.Errorf("got %q", got.Message)
@@ -211,7 +212,7 @@ func TestTheFenceIsALeaseOnProgress(t *testing.T) {
 			s.Target.CreationTimestamp = metav1.NewTime(now.Add(-100 * time.Hour))
 			text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.Target.Spec.Source, SizeBytes: 1 << 30,
 				CopiedBytes: copied, ComparedBytes: compared, Error: "no route to host"})
-			s.Target.Annotations[v1alpha1.CopiedAnnotation] = string(text)
+			s.Target.Annotations[wellknown.CopiedAnnotation] = string(text)
 		}
 	}
 	const late = fence.ProgressLimit
@@ -278,7 +279,7 @@ func TestAMoveReturnsToTheQueue(t *testing.T) {
 	expect(Wait, time.Time{})
 	s.Target = nil
 	expect(Wait, time.Time{}) // The node agent opens the volume.
-	delete(s.Volume.Annotations, v1alpha1.FencedAnnotation)
+	delete(s.Volume.Annotations, wellknown.FencedAnnotation)
 	expect(Wait, now.Add(time.Second))
 	expect(Begin, time.Time{})
 	s.Claim = nil
@@ -290,7 +291,7 @@ func TestAMoveReturnsToTheQueue(t *testing.T) {
 // TestACopyWithALostNodeSaysSo, also if the volume is thin and nobody waits for it.
 func TestACopyWithALostNodeSaysSo(t *testing.T) {
 	s := copied(1)
-	delete(s.Target.Annotations, v1alpha1.CopiedAnnotation)
+	delete(s.Target.Annotations, wellknown.CopiedAnnotation)
 	s.To = lostNode("b")
 	if got := Next(s, now, time.Time{}); got.Action != Wait || got.Phase != v1alpha1.MoveCopying ||
 		!strings.Contains(got.Message, "node b is not ready since 2026-01-02T02:59:05Z: other moves do not wait for this one") {

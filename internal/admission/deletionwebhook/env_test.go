@@ -20,7 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -186,7 +186,7 @@ func TestKubectlDeleteLogicalVolume(t *testing.T) {
 		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-			Driver: v1alpha1.DriverName, VolumeHandle: "id-used"}}}})
+			Driver: wellknown.DriverName, VolumeHandle: "id-used"}}}})
 	dryRun := func(c client.Client, lv *topolvmv1.LogicalVolume) func() error {
 		return func() error { return c.Delete(ctx, lv.DeepCopy(), client.DryRunAll) }
 	}
@@ -219,7 +219,7 @@ func TestKubectlDeleteLogicalVolume(t *testing.T) {
 	must(t, dryRun(operator, used)())
 	never := createVolume(t, "never", "")
 	must(t, dryRun(server.Client, never)())
-	metav1.SetMetaDataAnnotation(&used.ObjectMeta, v1alpha1.AllowDeletionAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&used.ObjectMeta, wellknown.AllowDeletionAnnotation, "true")
 	must(t, server.Client.Update(ctx, used))
 	must(t, dryRun(server.Client, used)())
 }

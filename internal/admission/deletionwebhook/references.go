@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
@@ -49,7 +50,7 @@ type search struct {
 // references returns what refers to a LogicalVolume. It returns an error if one of the kinds cannot be read.
 func (v *Validator) references(ctx context.Context, lv *topolvmv1.LogicalVolume) ([]string, error) {
 	s := &search{live: v.Live, namespace: v.Namespace, lv: lv, volumes: sets.New(lv.Name)}
-	if group := lv.Annotations[v1alpha1.GroupPendingAnnotation]; group != "" {
+	if group := lv.Annotations[wellknown.GroupPendingAnnotation]; group != "" {
 		s.add("group snapshot", group+", which is being created")
 	}
 	// LogicalVolumes and claims are created before the PersistentVolumes of their volumes, but the claims are needed
@@ -85,7 +86,7 @@ func (s *search) logicalVolumes(ctx context.Context) error {
 
 // volumeMoves finds the VolumeMove for which the LogicalVolume was created, or is fenced.
 func (s *search) volumeMoves(ctx context.Context) error {
-	uids := []string{s.lv.Annotations[v1alpha1.MoveAnnotation], s.lv.Annotations[v1alpha1.FenceAnnotation]}
+	uids := []string{s.lv.Annotations[wellknown.MoveAnnotation], s.lv.Annotations[wellknown.FenceAnnotation]}
 	return paging.Each(ctx, s.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
 		for i := range page.Items {
 			if slices.Contains(uids, string(page.Items[i].UID)) {
@@ -115,7 +116,7 @@ func (s *search) persistentVolumes(ctx context.Context) error {
 // claims finds the claim for which the LogicalVolume was created, and those that are bound to a PersistentVolume of it,
 // even if that does not exist anymore.
 func (s *search) claims(ctx context.Context) error {
-	namespace, name, _ := strings.Cut(s.lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, _ := strings.Cut(s.lv.Annotations[wellknown.ClaimAnnotation], "/")
 	return paging.Each(ctx, s.live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for i := range page.Items {
 			claim := &page.Items[i]
@@ -132,7 +133,7 @@ func (s *search) claims(ctx context.Context) error {
 // pods finds those that use the claim for which the LogicalVolume was created, although it does not exist anymore. If a
 // claim with its name exists, Pods refer to that one, and claims has found it if it is the one of this LogicalVolume.
 func (s *search) pods(ctx context.Context) error {
-	namespace, name, named := strings.Cut(s.lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, named := strings.Cut(s.lv.Annotations[wellknown.ClaimAnnotation], "/")
 	if !named || s.claimed || s.isSnapshot() {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
@@ -36,7 +36,7 @@ const (
 	// hasVolume is false for a LogicalVolume that was never created on its node.
 	hasVolume = "oldObject.?status.?volumeID.orValue('') != ''"
 	// notAllowed is false if an administrator has allowed the deletion.
-	notAllowed = "oldObject.metadata.?annotations[?'" + v1alpha1.AllowDeletionAnnotation + "'].orValue('') != 'true'"
+	notAllowed = "oldObject.metadata.?annotations[?'" + wellknown.AllowDeletionAnnotation + "'].orValue('') != 'true'"
 )
 
 // Options configure the registration.

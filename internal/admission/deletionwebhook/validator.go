@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // path is the path of the webhook on the server, which controller-runtime derives from the kind.
@@ -57,7 +57,7 @@ func (v *Validator) ValidateDelete(ctx context.Context, lv *topolvmv1.LogicalVol
 		return nil, nil
 	}
 	allow := fmt.Sprintf("If the data is not needed and nothing uses the volume, first run: kubectl annotate "+
-		"logicalvolume %s %s=true", lv.Name, v1alpha1.AllowDeletionAnnotation)
+		"logicalvolume %s %s=true", lv.Name, wellknown.AllowDeletionAnnotation)
 	found, err := v.references(ctx, lv)
 	if err != nil {
 		return nil, fmt.Errorf("deleting LogicalVolume %s would destroy the data of its volume on node %s, and "+

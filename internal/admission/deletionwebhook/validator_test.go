@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -38,7 +39,7 @@ func volume(changes ...func(*topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume 
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: named("", "pvc-1"),
 		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "a", DeviceClass: "vg1"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: handle}}
-	lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: "shop/data"}
+	lv.Annotations = map[string]string{wellknown.ClaimAnnotation: "shop/data"}
 	for _, change := range changes {
 		change(lv)
 	}
@@ -116,7 +117,7 @@ func works(client.ObjectList) error { return nil }
 // TestWhatSomethingRefersToIsNotDeleted has each kind of object that can refer to a LogicalVolume, and similar ones
 // that do not. A second call has the same result.
 func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
-	const driver = v1alpha1.DriverName
+	const driver = wellknown.DriverName
 	inline := &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}}
 	ephemeral := corev1.Volume{Name: "data",
@@ -138,7 +139,7 @@ func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
 		"a retained PersistentVolume": {objects: []client.Object{
 			persistent("pvc-1", driver, handle, corev1.VolumeReleased)}, want: "PersistentVolume pvc-1"},
 		"a PersistentVolume of another name and of the driver before TopoLVM 0.15": {objects: []client.Object{
-			persistent("mine", v1alpha1.EarlierDriverName, handle, corev1.VolumeAvailable)},
+			persistent("mine", wellknown.EarlierDriverName, handle, corev1.VolumeAvailable)},
 			want: "PersistentVolume mine"},
 		"a PersistentVolume of another driver with its handle": {objects: []client.Object{
 			persistent("pvc-2", "example.com", handle, corev1.VolumeBound)}},
@@ -155,7 +156,7 @@ func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
 			claim("data", "2", "pvc-2"), pod("web", corev1.PodRunning, ofClaim("data"))}},
 		"a Pod whose claim was deleted": {objects: []client.Object{pod("web", corev1.PodRunning, ofClaim("data"))},
 			want: "Pod shop/web"},
-		"a Pod with a generic ephemeral volume": {lv: volume(annotated(v1alpha1.ClaimAnnotation, "shop/web-data")),
+		"a Pod with a generic ephemeral volume": {lv: volume(annotated(wellknown.ClaimAnnotation, "shop/web-data")),
 			objects: []client.Object{pod("web", corev1.PodPending, ephemeral)}, want: "Pod shop/web"},
 		"a Pod that has ended":   {objects: []client.Object{pod("web", corev1.PodSucceeded, ofClaim("data"))}},
 		"a Pod of another claim": {objects: []client.Object{pod("web", corev1.PodRunning, ofClaim("other"))}},
@@ -175,7 +176,7 @@ func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
 		"a snapshot whose handle is not recorded yet": {lv: volume(snapshot), objects: []client.Object{content("", "", "1")},
 			want: "VolumeSnapshotContent snapcontent-1"},
 		"a snapshot that was deleted": {lv: volume(snapshot), objects: []client.Object{content("other", "", "7")}},
-		"a group snapshot that is being created": {lv: volume(snapshot, annotated(v1alpha1.GroupPendingAnnotation, "g1")),
+		"a group snapshot that is being created": {lv: volume(snapshot, annotated(wellknown.GroupPendingAnnotation, "g1")),
 			want: "group snapshot g1, which is being created"},
 		"a copy that is being created": {objects: []client.Object{other("pvc-2", "pvc-1", "", "b")},
 			want: "LogicalVolume pvc-2, which is being copied from it"},
@@ -183,12 +184,12 @@ func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
 		"another object of the volume": {objects: []client.Object{other("pvc-2", "", handle, "a")},
 			want: "LogicalVolume pvc-2, which has the same volume"},
 		"the object of a volume of that name on another node": {objects: []client.Object{other("pvc-2", "", handle, "b")}},
-		"its move": {lv: volume(annotated(v1alpha1.MoveAnnotation, "uid-of-move")), objects: []client.Object{move},
+		"its move": {lv: volume(annotated(wellknown.MoveAnnotation, "uid-of-move")), objects: []client.Object{move},
 			want: "VolumeMove openshift-lvm-storage/move"},
-		"the move for which it is fenced": {lv: volume(annotated(v1alpha1.FenceAnnotation, "uid-of-move")),
+		"the move for which it is fenced": {lv: volume(annotated(wellknown.FenceAnnotation, "uid-of-move")),
 			objects: []client.Object{move}, want: "VolumeMove openshift-lvm-storage/move"},
-		"a move that no longer exists": {lv: volume(annotated(v1alpha1.MoveAnnotation, "uid-of-move"))},
-		"marked as unclaimed, but bound": {lv: volume(annotated(v1alpha1.UnclaimedAnnotation, "true")),
+		"a move that no longer exists": {lv: volume(annotated(wellknown.MoveAnnotation, "uid-of-move"))},
+		"marked as unclaimed, but bound": {lv: volume(annotated(wellknown.UnclaimedAnnotation, "true")),
 			objects: []client.Object{persistent("pvc-1", driver, handle, corev1.VolumeBound)},
 			want:    "PersistentVolume pvc-1"},
 		"it was never created": {lv: volume(func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "" }),
@@ -219,7 +220,7 @@ func TestWhatSomethingRefersToIsNotDeleted(t *testing.T) {
 func TestARefusalNamesAFewObjectsAndWhatToDo(t *testing.T) {
 	objects := []client.Object{volume()}
 	for i := range 1200 { // more than a page
-		objects = append(objects, persistent(fmt.Sprintf("pv-%04d", i), v1alpha1.DriverName, handle, corev1.VolumeBound))
+		objects = append(objects, persistent(fmt.Sprintf("pv-%04d", i), wellknown.DriverName, handle, corev1.VolumeBound))
 	}
 	v := &Validator{Live: api(works, objects...), Namespace: operatorNamespace}
 	_, err := v.ValidateDelete(t.Context(), volume())

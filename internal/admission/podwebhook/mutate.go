@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Path is the path of the webhook.
@@ -63,7 +63,7 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 			"extender, which is not asked where the Pod fits: " + err.Error())
 	}
 	if len(requested) == 0 {
-		return admission.Allowed("no unbound claims of " + lvmv1alpha1.DriverName)
+		return admission.Allowed("no unbound claims of " + wellknown.DriverName)
 	}
 	return admission.Patched("marked for the scheduler extender", patches(pod, requested)...)
 }
@@ -80,7 +80,7 @@ func patches(pod *corev1.Pod, requested map[string]int64) []jsonpatch.Operation 
 	}
 	for _, class := range slices.Sorted(maps.Keys(requested)) {
 		add(strconv.FormatInt(requested[class], 10), "metadata", "annotations",
-			lvmv1alpha1.CapacityAnnotationPrefix+class)
+			wellknown.CapacityAnnotationPrefix+class)
 	}
 	container := []string{"spec", "containers", "0", "resources"}
 	resources := pod.Spec.Containers[0].Resources
@@ -92,7 +92,7 @@ func patches(pod *corev1.Pod, requested map[string]int64) []jsonpatch.Operation 
 		if list == nil {
 			add(map[string]any{}, path...)
 		}
-		add("1", append(path, lvmv1alpha1.CapacityResource)...)
+		add("1", append(path, wellknown.CapacityResource)...)
 	}
 	return all
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
@@ -28,9 +28,9 @@ const (
 	// the MutatingWebhookConfiguration, which Kubernetes deletes with it.
 	RoleName = "lvms-operator-pod-webhook"
 	// webhookName is the name that TopoLVM's webhook has.
-	webhookName = "pod-hook." + lvmv1alpha1.DriverName
+	webhookName = "pod-hook." + wellknown.DriverName
 	// optOutLabel is the label of a Namespace without the webhook, if its value is ignore.
-	optOutLabel = lvmv1alpha1.DriverName + "/webhook"
+	optOutLabel = wellknown.DriverName + "/webhook"
 
 	fieldOwner = "lvms-operator-pod-webhook"
 	// callTimeout is the time that the API server waits for the webhook, in seconds.

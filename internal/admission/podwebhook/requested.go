@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // reader reads claims from the API server, because a Pod with a claim that was bound a moment ago must not be marked.
@@ -89,10 +89,10 @@ func (r reader) deviceClass(ctx context.Context, claim *corev1.PersistentVolumeC
 	if err != nil {
 		return "", fmt.Errorf("read StorageClass %s: %w", key.Name, err)
 	}
-	if class.Provisioner != lvmv1alpha1.DriverName {
+	if class.Provisioner != wellknown.DriverName {
 		return "", nil
 	}
-	return cmp.Or(class.Parameters[lvmv1alpha1.DeviceClassParameter], topolvm.DefaultDeviceClassAnnotationName), nil
+	return cmp.Or(class.Parameters[wellknown.DeviceClassParameter], topolvm.DefaultDeviceClassAnnotationName), nil
 }
 
 // sizeOf returns the bytes that a claim requests; 1 GiB if it requests nothing.

@@ -13,13 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // This file has the rules for StorageClasses and for the removal of device classes.
 
 // ownParameters are the parameters of a StorageClass that the operator sets from the device class.
-var ownParameters = []string{lvmv1alpha1.DeviceClassParameter, lvmv1alpha1.FilesystemTypeParameter}
+var ownParameters = []string{wellknown.DeviceClassParameter, wellknown.FilesystemTypeParameter}
 
 // ownLabels are the labels that the operator sets on all its objects.
 var ownLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/name",
@@ -59,7 +60,7 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 
 // mkfsOptionsPossible checks the options of mkfs: no volume could be created with others.
 func mkfsOptionsPossible(class lvmv1alpha1.DeviceClass, at *field.Path) field.ErrorList {
-	const key = lvmv1alpha1.MkfsOptionsParameter
+	const key = wellknown.MkfsOptionsParameter
 	options := class.StorageClassOptions.Parameters()[key]
 	kind := string(cmp.Or(class.FilesystemType, lvmv1alpha1.FilesystemTypeXFS))
 	if _, err := service.MkfsOptions(kind, options); err != nil {
@@ -71,18 +72,18 @@ func mkfsOptionsPossible(class lvmv1alpha1.DeviceClass, at *field.Path) field.Er
 // encryptionPossible checks the parameters for encrypted volumes. Without a Secret, no Pod could use such a volume.
 func encryptionPossible(parameters map[string]string, at *field.Path) field.ErrorList {
 	var violations field.ErrorList
-	method, wanted := parameters[lvmv1alpha1.EncryptionParameter]
-	if wanted && method != lvmv1alpha1.EncryptionLUKS2 {
-		violations = append(violations, field.NotSupported(at.Key(lvmv1alpha1.EncryptionParameter), method,
-			[]string{lvmv1alpha1.EncryptionLUKS2}))
+	method, wanted := parameters[wellknown.EncryptionParameter]
+	if wanted && method != wellknown.EncryptionLUKS2 {
+		violations = append(violations, field.NotSupported(at.Key(wellknown.EncryptionParameter), method,
+			[]string{wellknown.EncryptionLUKS2}))
 	}
-	discards, set := parameters[lvmv1alpha1.EncryptionDiscardsParameter]
+	discards, set := parameters[wellknown.EncryptionDiscardsParameter]
 	if set && discards != "true" && discards != "false" {
-		violations = append(violations, field.NotSupported(at.Key(lvmv1alpha1.EncryptionDiscardsParameter), discards,
+		violations = append(violations, field.NotSupported(at.Key(wellknown.EncryptionDiscardsParameter), discards,
 			[]string{"true", "false"}))
 	}
-	for _, key := range []string{lvmv1alpha1.NodeStageSecretNameParameter,
-		lvmv1alpha1.NodeStageSecretNamespaceParameter} {
+	for _, key := range []string{wellknown.NodeStageSecretNameParameter,
+		wellknown.NodeStageSecretNamespaceParameter} {
 		if wanted && parameters[key] == "" {
 			violations = append(violations, field.Required(at.Key(key),
 				"encrypted volumes need a Secret with their key: set this parameter"))
@@ -120,7 +121,7 @@ func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.St
 		if at < 0 {
 			continue
 		}
-		name := lvmv1alpha1.StorageClassName(class.Name)
+		name := wellknown.StorageClassName(class.Name)
 		var is *storagev1.StorageClass
 		if found := slices.IndexFunc(present,
 			func(c storagev1.StorageClass) bool { return c.Name == name }); found >= 0 {

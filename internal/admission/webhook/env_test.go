@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -251,7 +252,7 @@ func TestWarnings(t *testing.T) {
 
 func TestObjectThatRulesNoLongerAllowCanBeDeleted(t *testing.T) {
 	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
-	cluster.Finalizers = []string{lvmv1alpha1.LVMClusterFinalizer}
+	cluster.Finalizers = []string{wellknown.LVMClusterFinalizer}
 	create(t, cluster)
 	if err := testClient.Delete(t.Context(), cluster); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Identity is the identity of a cluster.
@@ -54,13 +54,13 @@ const versionName = "version"
 // an identity is declared on OpenShift, which has its own.
 func Read(ctx context.Context, reader client.Reader, declared string) (Identity, error) {
 	namespace := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterIDNamespace}, namespace); err != nil {
+	if err := reader.Get(ctx, client.ObjectKey{Name: wellknown.ClusterIDNamespace}, namespace); err != nil {
 		return Identity{}, fmt.Errorf("read the UID of namespace %s, which identifies the cluster: %w",
-			v1alpha1.ClusterIDNamespace, err)
+			wellknown.ClusterIDNamespace, err)
 	}
 	if namespace.UID == "" {
 		return Identity{}, fmt.Errorf("namespace %s, which identifies the cluster, has no UID",
-			v1alpha1.ClusterIDNamespace)
+			wellknown.ClusterIDNamespace)
 	}
 	version := &configv1.ClusterVersion{}
 	err := reader.Get(ctx, client.ObjectKey{Name: versionName}, version)

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 )
 
@@ -71,7 +71,7 @@ const capacityField = "lvms:node"
 
 // capacityOf returns the key of a CSIStorageCapacity in capacityField.
 func capacityOf(object client.Object) []string {
-	if node := nodeOfCapacity(object); node != "" && object.GetLabels()[driverLabel] == v1alpha1.DriverName {
+	if node := nodeOfCapacity(object); node != "" && object.GetLabels()[driverLabel] == wellknown.DriverName {
 		return []string{node}
 	}
 	return nil
@@ -146,7 +146,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return want, client.IgnoreNotFound(err)
 	}
-	if !node.DeletionTimestamp.IsZero() || node.Labels[v1alpha1.TopologyNodeKey] != name {
+	if !node.DeletionTimestamp.IsZero() || node.Labels[wellknown.TopologyNodeKey] != name {
 		return want, nil
 	}
 	csiNode := &storagev1.CSINode{}
@@ -167,7 +167,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		device := class.Parameters[v1alpha1.DeviceClassParameter]
+		device := class.Parameters[wellknown.DeviceClassParameter]
 		if !ours(class) || !supply.Offers(node, device) {
 			continue
 		}
@@ -185,7 +185,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 
 func ours(object client.Object) bool {
 	class, ok := object.(*storagev1.StorageClass)
-	return ok && class.Provisioner == v1alpha1.DriverName && class.DeletionTimestamp.IsZero() &&
+	return ok && class.Provisioner == wellknown.DriverName && class.DeletionTimestamp.IsZero() &&
 		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
@@ -195,9 +195,9 @@ func (r *Reconciler) object(class, node string, bytes int64) *storagev1.CSIStora
 	return &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.namespace, Name: objectName(class, node),
-			Labels: map[string]string{driverLabel: v1alpha1.DriverName, managedByLabel: manager},
+			Labels: map[string]string{driverLabel: wellknown.DriverName, managedByLabel: manager},
 		},
-		NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.TopologyNodeKey: node}},
+		NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{wellknown.TopologyNodeKey: node}},
 		StorageClassName: class, Capacity: size, MaximumVolumeSize: size,
 	}
 }
@@ -214,7 +214,7 @@ func nodeOfCapacity(object client.Object) string {
 	if !ok || capacity.NodeTopology == nil || len(capacity.NodeTopology.MatchLabels) != 1 {
 		return ""
 	}
-	return capacity.NodeTopology.MatchLabels[v1alpha1.TopologyNodeKey]
+	return capacity.NodeTopology.MatchLabels[wellknown.TopologyNodeKey]
 }
 
 // SetupWithManager adds the reconciler to a manager. It watches the capacity of Nodes, requested and created
@@ -298,9 +298,9 @@ var registrationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) 
 }}
 
 func offer(node client.Object) map[string]string {
-	offer := map[string]string{v1alpha1.TopologyNodeKey: node.GetLabels()[v1alpha1.TopologyNodeKey]}
+	offer := map[string]string{wellknown.TopologyNodeKey: node.GetLabels()[wellknown.TopologyNodeKey]}
 	for key, value := range node.GetAnnotations() {
-		if strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) {
+		if strings.HasPrefix(key, wellknown.CapacityAnnotationPrefix) {
 			offer[key] = value
 		}
 	}

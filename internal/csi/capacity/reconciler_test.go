@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -38,7 +38,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	for _, object := range slices.Clone(objects) {
 		if n, ok := object.(*corev1.Node); ok {
 			objects = append(objects, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name},
-				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName,
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: wellknown.DriverName,
 					NodeID: n.Name}}}})
 		}
 	}
@@ -113,9 +113,9 @@ func (w *world) see(what string, want ...string) {
 
 func node(name string, capacities map[string]string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels: map[string]string{v1alpha1.TopologyNodeKey: name}, Annotations: map[string]string{}}}
+		Labels: map[string]string{wellknown.TopologyNodeKey: name}, Annotations: map[string]string{}}}
 	for class, bytes := range capacities {
-		n.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = bytes
+		n.Annotations[wellknown.CapacityAnnotationPrefix+class] = bytes
 	}
 	return n
 }
@@ -123,7 +123,7 @@ func node(name string, capacities map[string]string) *corev1.Node {
 func class(name, provisioner, device string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: ptr.To(mode),
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: device},
+		Parameters: map[string]string{wellknown.DeviceClassParameter: device},
 	}
 }
 
@@ -142,16 +142,16 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	refused.Status.Code = codes.ResourceExhausted
 	w := newWorld(t,
 		node("node1", map[string]string{"ssd": "1000", "hdd": "9000"}), node("node2", map[string]string{"ssd": "7"}),
-		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits), class("lvms-hdd", v1alpha1.DriverName, "hdd", waits),
-		class("lvms-now", v1alpha1.DriverName, "ssd", storagev1.VolumeBindingImmediate),
+		class("lvms-ssd", wellknown.DriverName, "ssd", waits), class("lvms-hdd", wellknown.DriverName, "hdd", waits),
+		class("lvms-now", wellknown.DriverName, "ssd", storagev1.VolumeBindingImmediate),
 		class("other", "ebs.csi.aws.com", "ssd", waits),
 		made, refused, asked("pending", "node1", "ssd", "300"), asked("elsewhere", "node2", "ssd", "500"),
 		asked("hdd", "node1", "hdd", "1"),
 		// Objects that external-provisioner created for this driver and for another one.
 		&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: "csisc-abc",
-			Labels: map[string]string{driverLabel: v1alpha1.DriverName, managedByLabel: "external-provisioner"}},
+			Labels: map[string]string{driverLabel: wellknown.DriverName, managedByLabel: "external-provisioner"}},
 			StorageClassName: "lvms-ssd", NodeTopology: &metav1.LabelSelector{
-				MatchLabels: map[string]string{v1alpha1.TopologyNodeKey: "node1"}},
+				MatchLabels: map[string]string{wellknown.TopologyNodeKey: "node1"}},
 			Capacity: resource.NewQuantity(5, resource.BinarySI)},
 	)
 	for range 2 {
@@ -166,8 +166,8 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 
 	n := &corev1.Node{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, n))
-	n.Annotations[v1alpha1.CapacityAnnotationPrefix+"ssd"] = "5000"
-	delete(n.Annotations, v1alpha1.CapacityAnnotationPrefix+"hdd")
+	n.Annotations[wellknown.CapacityAnnotationPrefix+"ssd"] = "5000"
+	delete(n.Annotations, wellknown.CapacityAnnotationPrefix+"hdd")
 	w.must(w.api.Update(t.Context(), n))
 	w.run("node1")
 	w.see("a class is gone, another one has grown", "lvms-ssd node1 4700", "lvms-ssd node2 7")
@@ -190,7 +190,7 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 // would wait forever.
 func TestANodeWithoutTheDriverOffersNothing(t *testing.T) {
 	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}), node("node2", map[string]string{"ssd": "7"}),
-		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits))
+		class("lvms-ssd", wellknown.DriverName, "ssd", waits))
 	csiNode := &storagev1.CSINode{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, csiNode))
 	w.run("node1")
@@ -223,7 +223,7 @@ func TestOnlyWhatMattersWakes(t *testing.T) {
 	heartbeat := before.DeepCopy()
 	heartbeat.Annotations["other"] = "x"
 	grown := before.DeepCopy()
-	grown.Annotations[v1alpha1.CapacityAnnotationPrefix+"ssd"] = "2"
+	grown.Annotations[wellknown.CapacityAnnotationPrefix+"ssd"] = "2"
 	registered := before.DeepCopy()
 	registered.Labels = nil
 	for name, tt := range map[string]struct {

@@ -40,6 +40,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -143,7 +144,7 @@ func (s *state) namesOfTargets(volumes []topolvmv1.LogicalVolume) []string {
 	if s.source == nil {
 		return names
 	}
-	holder := s.source.Annotations[v1alpha1.FenceForAnnotation]
+	holder := s.source.Annotations[wellknown.FenceForAnnotation]
 	if holder != "" && !slices.Contains(names, holder) {
 		names = append(names, holder)
 	}
@@ -171,7 +172,7 @@ func (c *Controller) readTarget(ctx context.Context, s *state, name string, node
 
 // lacksClaim reports whether the claim of a target no longer exists.
 func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, named := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/")
 	if !named {
 		return false, nil
 	}
@@ -198,7 +199,7 @@ func moveOf(holder string, moves []v1alpha1.VolumeMove) string {
 // the restart of a workload, its next Pod gets the volume. It does not count if it uses a clone too, and so waits for
 // the clone.
 func (c *Controller) readPods(ctx context.Context, s *state) error {
-	namespace, name, named := strings.Cut(s.source.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, named := strings.Cut(s.source.Annotations[wellknown.ClaimAnnotation], "/")
 	if !named {
 		return nil
 	}
@@ -220,7 +221,7 @@ func (c *Controller) readPods(ctx context.Context, s *state) error {
 // usesClone reports whether a Pod uses the claim of a target.
 func (s *state) usesClone(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool {
-		namespace, name, named := strings.Cut(t.lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+		namespace, name, named := strings.Cut(t.lv.Annotations[wellknown.ClaimAnnotation], "/")
 		return named && namespace == pod.Namespace && relocate.Uses(pod, name)
 	})
 }
@@ -271,7 +272,7 @@ func (c *Controller) fence(ctx context.Context, source, target *topolvmv1.Logica
 // begin gives a target the name of the fence under which it is copied.
 func (c *Controller) begin(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
 	before := target.DeepCopy()
-	metav1.SetMetaDataAnnotation(&target.ObjectMeta, v1alpha1.FenceTimeAnnotation, fence.Name(source))
+	metav1.SetMetaDataAnnotation(&target.ObjectMeta, wellknown.FenceTimeAnnotation, fence.Name(source))
 	fence.SetProgress(target, fence.Progress{Time: c.now()})
 	if err := c.patch(ctx, "begin to copy to", target, before); err != nil {
 		return err
@@ -328,14 +329,14 @@ func sourcesOf(_ context.Context, object client.Object) []reconcile.Request {
 	if isClone(lv) && lv.Spec.Source != "" {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Spec.Source}})
 	}
-	if v1alpha1.IsCloneFence(lv.Annotations[v1alpha1.FenceAnnotation]) {
+	if v1alpha1.IsCloneFence(lv.Annotations[wellknown.FenceAnnotation]) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Name}})
 	}
 	return requests
 }
 
 func isClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.CloneVolumeAnnotation] != ""
+	return lv.Annotations[wellknown.CloneVolumeAnnotation] != ""
 }
 
 // answer is what the status of a target says.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -84,21 +85,22 @@ func TestTheOperatorClonesAThickVolume(t *testing.T) {
 	}
 	operate()
 	fence := v1alpha1.CloneFence(target.UID)
-	if volume.Annotations[v1alpha1.FenceAnnotation] != fence || target.Status.Code != codes.Aborted ||
-		target.Annotations[v1alpha1.FenceTimeAnnotation] != "" {
+	if volume.Annotations[wellknown.FenceAnnotation] != fence || target.Status.Code != codes.Aborted ||
+		target.Annotations[wellknown.FenceTimeAnnotation] != "" {
 		t.Fatalf("got %v, %v, %+v", volume.Annotations, target.Annotations, target.Status)
 	}
-	volume.Annotations[v1alpha1.FencedAnnotation] = fence
+	volume.Annotations[wellknown.FencedAnnotation] = fence
 	must(server.Client.Update(ctx, volume))
 	operate()
-	name := volume.Annotations[v1alpha1.FenceTimeAnnotation]
-	if name == "" || target.Annotations[v1alpha1.FenceTimeAnnotation] != name {
+	name := volume.Annotations[wellknown.FenceTimeAnnotation]
+	if name == "" || target.Annotations[wellknown.FenceTimeAnnotation] != name {
 		t.Fatalf("got %v, %v", volume.Annotations, target.Annotations)
 	}
 	target.Status = topolvmv1.LogicalVolumeStatus{VolumeID: string(target.UID)}
 	must(server.Client.Status().Update(ctx, target))
 	operate()
-	for _, key := range []string{v1alpha1.FenceAnnotation, v1alpha1.FenceTimeAnnotation, v1alpha1.FenceForAnnotation} {
+	for _, key := range []string{wellknown.FenceAnnotation, wellknown.FenceTimeAnnotation,
+		wellknown.FenceForAnnotation} {
 		if value, has := volume.Annotations[key]; has {
 			t.Errorf("the source has %s: %s", key, value)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -110,12 +111,12 @@ func (s *state) unsuitable(t *target) (code codes.Code, why string) {
 	switch {
 	case t.lacksClaim:
 		return codes.NotFound, fmt.Sprintf("claim %s does not exist: the data of %s is not copied for it",
-			t.lv.Annotations[v1alpha1.ClaimAnnotation], s.name)
+			t.lv.Annotations[wellknown.ClaimAnnotation], s.name)
 	case s.source == nil:
 		return codes.NotFound, fmt.Sprintf("source LogicalVolume %s no longer exists", s.name)
-	case s.source.Status.VolumeID != t.lv.Annotations[v1alpha1.CloneVolumeAnnotation]:
+	case s.source.Status.VolumeID != t.lv.Annotations[wellknown.CloneVolumeAnnotation]:
 		return codes.NotFound, fmt.Sprintf("source LogicalVolume %s on node %s no longer has the volume %s", s.name,
-			s.source.Spec.NodeName, t.lv.Annotations[v1alpha1.CloneVolumeAnnotation])
+			s.source.Spec.NodeName, t.lv.Annotations[wellknown.CloneVolumeAnnotation])
 	case !s.source.DeletionTimestamp.IsZero():
 		return codes.NotFound, fmt.Sprintf("%s is being deleted, so it is not copied", s.subject())
 	case t.lv.Spec.Size.Cmp(s.size()) < 0:
@@ -150,7 +151,7 @@ func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	for _, t := range waiting {
 		if t != holder {
 			st.wait(t, fmt.Sprintf("%s is being cloned to claim %s (LogicalVolume %s): this clone waits for it",
-				s.subject(), holder.lv.Annotations[v1alpha1.ClaimAnnotation], holder.lv.Name))
+				s.subject(), holder.lv.Annotations[wellknown.ClaimAnnotation], holder.lv.Name))
 		}
 	}
 	switch {
@@ -228,13 +229,13 @@ func (s *state) blocked() string {
 	case s.fence() != "":
 		return fmt.Sprintf("%s is being moved by the VolumeMove with the UID %s: it is copied after that", s.subject(),
 			s.fence())
-	case a[v1alpha1.AdoptAnnotation]+a[v1alpha1.MovedVolumeAnnotation] != "":
+	case a[wellknown.AdoptAnnotation]+a[wellknown.MovedVolumeAnnotation] != "":
 		return fmt.Sprintf("%s is being switched to node %s: it is copied after that", s.subject(),
 			s.source.Spec.NodeName)
-	case a[v1alpha1.RetireAnnotation] != "":
+	case a[wellknown.RetireAnnotation] != "":
 		return fmt.Sprintf("%s is what a moved volume left on node %s, and is not copied", s.subject(),
 			s.source.Spec.NodeName)
-	case a[v1alpha1.FencedAnnotation] != "":
+	case a[wellknown.FencedAnnotation] != "":
 		return fmt.Sprintf("node %s opens %s again: it is copied after that", s.source.Spec.NodeName, s.subject())
 	case s.node.NotReady:
 		return s.nodeNotReady(s.node)
@@ -253,7 +254,7 @@ func (st *step) wait(t *target, why string) {
 }
 
 func (s *state) subject() string {
-	if claim := s.source.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
+	if claim := s.source.Annotations[wellknown.ClaimAnnotation]; claim != "" {
 		return fmt.Sprintf("volume %s of claim %s", s.name, claim)
 	}
 	return "volume " + s.name
@@ -281,7 +282,7 @@ func (s *state) usedByPods() string {
 func (s *state) closing() string {
 	message := fmt.Sprintf("a thick volume has no snapshots, so %s is copied only while nothing uses it: node %s "+
 		"closes it", s.subject(), s.source.Spec.NodeName)
-	if why := s.source.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
+	if why := s.source.Annotations[wellknown.FenceErrorAnnotation]; why != "" {
 		message += ": " + why
 	}
 	return message

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
@@ -27,7 +27,7 @@ func source() *topolvmv1.LogicalVolume {
 	size := resource.MustParse("1Gi")
 	return &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "uid-1", Annotations: map[string]string{
-			v1alpha1.ClaimAnnotation: "shop/data"}},
+			wellknown.ClaimAnnotation: "shop/data"}},
 		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "a", Size: size, DeviceClass: "thick"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "id-1", CurrentSize: ptr.To(size.DeepCopy())},
 	}
@@ -39,8 +39,8 @@ func copyTo(number int) *topolvmv1.LogicalVolume {
 	return &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("uid-c%d", number)),
 			CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, number, 0, time.UTC)),
-			Annotations: map[string]string{v1alpha1.ClaimAnnotation: fmt.Sprintf("shop/clone%d", number),
-				v1alpha1.CloneVolumeAnnotation: "id-1"}},
+			Annotations: map[string]string{wellknown.ClaimAnnotation: fmt.Sprintf("shop/clone%d", number),
+				wellknown.CloneVolumeAnnotation: "id-1"}},
 		Spec: topolvmv1.LogicalVolumeSpec{NodeName: "b", Size: resource.MustParse("1Gi"), Source: "pvc-1",
 			AccessType: "rw"},
 	}
@@ -53,11 +53,11 @@ func waiting() *state {
 
 func (s *state) close(confirmed bool) {
 	a := s.source.Annotations
-	a[v1alpha1.FenceAnnotation] = "clone-uid-c1"
-	a[v1alpha1.FenceTimeAnnotation] = fenceName
-	a[v1alpha1.FenceForAnnotation] = "pvc-c1"
+	a[wellknown.FenceAnnotation] = "clone-uid-c1"
+	a[wellknown.FenceTimeAnnotation] = fenceName
+	a[wellknown.FenceForAnnotation] = "pvc-c1"
 	if confirmed {
-		a[v1alpha1.FencedAnnotation] = "clone-uid-c1"
+		a[wellknown.FencedAnnotation] = "clone-uid-c1"
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *state) close(confirmed bool) {
 func copying() *state {
 	s := waiting()
 	s.close(true)
-	s.targets[0].lv.Annotations[v1alpha1.FenceTimeAnnotation] = fenceName
+	s.targets[0].lv.Annotations[wellknown.FenceTimeAnnotation] = fenceName
 	return s
 }
 
@@ -119,7 +119,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 		return func(s *state) {
 			lv := s.targets[0].lv
 			lv.Status.Code = codes.Aborted
-			lv.Annotations[v1alpha1.CopiedAnnotation] = fmt.Sprintf(`{"source":"pvc-1","copiedBytes":%d}`, mib<<20)
+			lv.Annotations[wellknown.CopiedAnnotation] = fmt.Sprintf(`{"source":"pvc-1","copiedBytes":%d}`, mib<<20)
 			fence.SetProgress(lv, fence.Progress{Bytes: int64(known) << 20, Time: moment.Add(-ago)})
 		}
 	}
@@ -140,15 +140,15 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"a Pod uses it": {waiting, pod, "pvc-c1 Aborted, pvc-c2 Aborted", []string{
 			"a thick volume has no snapshots", "volume pvc-1 of claim shop/data", "only while no Pod uses it", "end: shop/web"}},
 		"it is moved": {waiting, func(s *state) {
-			s.source.Annotations[v1alpha1.FenceAnnotation] = "m"
+			s.source.Annotations[wellknown.FenceAnnotation] = "m"
 			s.move = "evacuate"
 		}, "pvc-c1 Aborted, pvc-c2 Aborted", []string{"is being moved by VolumeMove evacuate"}},
-		"it is moved by an unknown VolumeMove": {waiting, set(v1alpha1.FenceAnnotation, "m"),
+		"it is moved by an unknown VolumeMove": {waiting, set(wellknown.FenceAnnotation, "m"),
 			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"VolumeMove with the UID m"}},
-		"it is switched":  {waiting, set(v1alpha1.AdoptAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
-		"its PV is moved": {waiting, set(v1alpha1.MovedVolumeAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
-		"it is retired":   {waiting, set(v1alpha1.RetireAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
-		"it is being opened": {waiting, set(v1alpha1.FencedAnnotation, "clone-uid-c1"),
+		"it is switched":  {waiting, set(wellknown.AdoptAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"its PV is moved": {waiting, set(wellknown.MovedVolumeAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"it is retired":   {waiting, set(wellknown.RetireAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"it is being opened": {waiting, set(wellknown.FencedAnnotation, "clone-uid-c1"),
 			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a opens volume pvc-1"}},
 		"it is extended": {waiting, func(s *state) { s.source.Spec.Size = resource.MustParse("2Gi") },
 			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a extends", "2Gi"}},
@@ -188,7 +188,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a is not ready"}},
 		"no clone": {waiting, func(s *state) { s.targets = nil }, "", nil},
 
-		"not confirmed": {func() *state { return fenced(false) }, set(v1alpha1.FenceErrorAnnotation, "mounted at /x"),
+		"not confirmed": {func() *state { return fenced(false) }, set(wellknown.FenceErrorAnnotation, "mounted at /x"),
 			"pvc-c2 Aborted, pvc-c1 Aborted", []string{"only while nothing uses it: node a closes it: mounted at /x",
 				"is being cloned to claim shop/clone1 (LogicalVolume pvc-c1): this clone waits"}},
 		"not confirmed, a Pod comes": {func() *state { return fenced(false) }, pod,
@@ -196,7 +196,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"confirmed": {func() *state { return fenced(true) }, nil, "begin pvc-c1, pvc-c2 Aborted", nil},
 		"confirmed, a Pod comes": {func() *state { return fenced(true) }, pod, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
 			nil},
-		"confirmed for another one": {func() *state { return fenced(true) }, set(v1alpha1.FencedAnnotation, "clone-x"),
+		"confirmed for another one": {func() *state { return fenced(true) }, set(wellknown.FencedAnnotation, "clone-x"),
 			"pvc-c2 Aborted, pvc-c1 Aborted", nil},
 		"confirmed, its node is not ready": {func() *state { return fenced(true) },
 			func(s *state) { s.targets[0].node = notReady }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
@@ -205,8 +205,8 @@ func TestWhatIsNextForASource(t *testing.T) {
 			func(s *state) { s.node = lostNode("a") }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
 			[]string{"node a is not ready"}},
 		"a fence that was lost": {func() *state { return fenced(true) },
-			set(v1alpha1.FencedAnnotation, v1alpha1.LostFencePrefix+fenceName), "unfence, pvc-c2 Aborted, pvc-c1 Aborted", nil},
-		"a fence without a name": {func() *state { return fenced(true) }, set(v1alpha1.FenceTimeAnnotation, ""),
+			set(wellknown.FencedAnnotation, wellknown.LostFencePrefix+fenceName), "unfence, pvc-c2 Aborted, pvc-c1 Aborted", nil},
+		"a fence without a name": {func() *state { return fenced(true) }, set(wellknown.FenceTimeAnnotation, ""),
 			"unfence, pvc-c2 Aborted", nil},
 		"copied":              {copying, nil, "progress pvc-c1, pvc-c2 Aborted", nil},
 		"copied, a Pod waits": {copying, pod, "progress pvc-c1, pvc-c2 Aborted", nil},
@@ -251,7 +251,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"the last is gone": {copying, func(s *state) { s.targets = nil }, "unfence", nil},
 		"another UID": {copying, first(func(lv *topolvmv1.LogicalVolume) {
 			lv.UID = "other"
-			delete(lv.Annotations, v1alpha1.FenceTimeAnnotation)
+			delete(lv.Annotations, wellknown.FenceTimeAnnotation)
 		}), "unfence", nil},
 		"refused": {copying, status(codes.ResourceExhausted), "unfence", nil},
 		"the clone is deleted": {copying, first(func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = &now }),
@@ -260,13 +260,13 @@ func TestWhatIsNextForASource(t *testing.T) {
 			"unfence, pvc-c1 NotFound", nil},
 		"the source is deleted": {copying, func(s *state) { s.source.DeletionTimestamp = &now },
 			"unfence, pvc-c1 NotFound, pvc-c2 NotFound", nil},
-		"fenced again": {copying, set(v1alpha1.FenceTimeAnnotation, "x"), "unfence, pvc-c1 FailedPrecondition",
+		"fenced again": {copying, set(wellknown.FenceTimeAnnotation, "x"), "unfence, pvc-c1 FailedPrecondition",
 			[]string{"could be used since the copy to node b began"}},
 		"the fence was removed": {copying, func(s *state) {
-			delete(s.source.Annotations, v1alpha1.FenceAnnotation)
+			delete(s.source.Annotations, wellknown.FenceAnnotation)
 		}, "pvc-c1 FailedPrecondition, pvc-c2 Aborted", []string{"opens volume pvc-1"}},
-		"the tag was removed": {copying, set(v1alpha1.FencedAnnotation, ""), "unfence, pvc-c1 FailedPrecondition", nil},
-		"a move has taken it": {copying, set(v1alpha1.FenceAnnotation, "m"),
+		"the tag was removed": {copying, set(wellknown.FencedAnnotation, ""), "unfence, pvc-c1 FailedPrecondition", nil},
+		"a move has taken it": {copying, set(wellknown.FenceAnnotation, "m"),
 			"pvc-c1 FailedPrecondition, pvc-c2 Aborted", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -169,10 +170,10 @@ func (w *world) driver(number int) {
 func (w *world) sourceAgent(changes int) {
 	w.Helper()
 	lv := w.get("pvc-1")
-	fence := lv.Annotations[v1alpha1.FenceAnnotation]
+	fence := lv.Annotations[wellknown.FenceAnnotation]
 	write := func(fenced, problem string) {
-		for key, value := range map[string]string{v1alpha1.FencedAnnotation: fenced,
-			v1alpha1.FenceErrorAnnotation: problem} {
+		for key, value := range map[string]string{wellknown.FencedAnnotation: fenced,
+			wellknown.FenceErrorAnnotation: problem} {
 			delete(lv.Annotations, key)
 			if value != "" {
 				lv.Annotations[key] = value
@@ -186,7 +187,7 @@ func (w *world) sourceAgent(changes int) {
 		if changes > 1 {
 			w.tag = ""
 		}
-	case lv.Annotations[v1alpha1.FencedAnnotation] == fence:
+	case lv.Annotations[wellknown.FencedAnnotation] == fence:
 		if w.tag != fence {
 			write("", "removed by another program")
 		}
@@ -194,7 +195,7 @@ func (w *world) sourceAgent(changes int) {
 		write("", "it is mounted")
 	default:
 		w.tag = fence
-		w.closed[lv.Annotations[v1alpha1.FenceTimeAnnotation]] = w.volume
+		w.closed[lv.Annotations[wellknown.FenceTimeAnnotation]] = w.volume
 		if changes > 1 {
 			write(fence, "")
 		}
@@ -205,10 +206,10 @@ func (w *world) sourceAgent(changes int) {
 func (w *world) mayRead(lv *topolvmv1.LogicalVolume) bool {
 	source := w.get("pvc-1")
 	fence := v1alpha1.CloneFence(lv.UID)
-	name := lv.Annotations[v1alpha1.FenceTimeAnnotation]
-	return source.Annotations[v1alpha1.FenceAnnotation] == fence && w.tag == fence && name != "" &&
-		source.Annotations[v1alpha1.FencedAnnotation] == fence &&
-		source.Annotations[v1alpha1.FenceTimeAnnotation] == name && source.DeletionTimestamp.IsZero()
+	name := lv.Annotations[wellknown.FenceTimeAnnotation]
+	return source.Annotations[wellknown.FenceAnnotation] == fence && w.tag == fence && name != "" &&
+		source.Annotations[wellknown.FencedAnnotation] == fence &&
+		source.Annotations[wellknown.FenceTimeAnnotation] == name && source.DeletionTimestamp.IsZero()
 }
 
 // targetAgent copies or compares one block of a clone. A stream that was opened stays open whatever happens to the
@@ -217,7 +218,7 @@ func (w *world) targetAgent(number int) {
 	w.Helper()
 	lv := w.get(copyTo(number).Name)
 	if lv == nil || lv.Status.VolumeID != "" || service.IsRefusal(lv.Status.Code) ||
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] == "" {
+		lv.Annotations[wellknown.FenceTimeAnnotation] == "" {
 		return
 	}
 	c := w.copies[lv.UID]
@@ -250,7 +251,7 @@ func (w *world) targetAgent(number int) {
 	lv.Status = topolvmv1.LogicalVolumeStatus{VolumeID: string(lv.UID),
 		CurrentSize: ptr.To(resource.MustParse("1Gi"))}
 	w.must(w.api.Status().Update(w.Context(), lv))
-	if was, ok := w.closed[lv.Annotations[v1alpha1.FenceTimeAnnotation]]; !ok || c.data != was {
+	if was, ok := w.closed[lv.Annotations[wellknown.FenceTimeAnnotation]]; !ok || c.data != was {
 		w.Errorf("clone %s has %v, and the volume %v when it was closed (%v)", lv.Name, c.data, was, ok)
 	}
 }
@@ -290,9 +291,9 @@ func (w *world) write(block int) {
 func (w *world) removeFence() {
 	w.Helper()
 	lv := w.get("pvc-1")
-	delete(lv.Annotations, v1alpha1.FenceAnnotation)
-	delete(lv.Annotations, v1alpha1.FenceTimeAnnotation)
-	delete(lv.Annotations, v1alpha1.FenceForAnnotation)
+	delete(lv.Annotations, wellknown.FenceAnnotation)
+	delete(lv.Annotations, wellknown.FenceTimeAnnotation)
+	delete(lv.Annotations, wellknown.FenceForAnnotation)
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -328,8 +329,8 @@ func (w *world) areComplete(clones []int) bool {
 func (w *world) isOpen() {
 	w.Helper()
 	lv := w.get("pvc-1")
-	for _, key := range []string{v1alpha1.FenceAnnotation, v1alpha1.FencedAnnotation, v1alpha1.FenceTimeAnnotation,
-		v1alpha1.FenceForAnnotation, v1alpha1.FenceErrorAnnotation} {
+	for _, key := range []string{wellknown.FenceAnnotation, wellknown.FencedAnnotation, wellknown.FenceTimeAnnotation,
+		wellknown.FenceForAnnotation, wellknown.FenceErrorAnnotation} {
 		if _, has := lv.Annotations[key]; has {
 			w.Errorf("the source has %s: %q", key, lv.Annotations[key])
 		}
@@ -417,7 +418,7 @@ func TestACloneThatEnds(t *testing.T) {
 		"it is deleted": func(w *world) { w.must(w.api.Delete(w.Context(), w.get("pvc-c1"))) },
 		"it is being deleted": func(w *world) {
 			lv := w.get("pvc-c1")
-			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 			w.must(w.api.Update(w.Context(), lv))
 			w.must(w.api.Delete(w.Context(), lv))
 		},
@@ -437,14 +438,14 @@ func TestACloneThatEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.begin()
-			if w.tag == "" || w.get("pvc-c1").Annotations[v1alpha1.FenceTimeAnnotation] == "" {
+			if w.tag == "" || w.get("pvc-c1").Annotations[wellknown.FenceTimeAnnotation] == "" {
 				t.Fatal("it is not copied")
 			}
 			end(w)
 			w.must(w.operate())
 			w.sourceAgent(2)
-			if w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation] != "" || w.tag != "" {
-				t.Errorf("the fence is %q, and the tag %q", w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation], w.tag)
+			if w.get("pvc-1").Annotations[wellknown.FenceAnnotation] != "" || w.tag != "" {
+				t.Errorf("the fence is %q, and the tag %q", w.get("pvc-1").Annotations[wellknown.FenceAnnotation], w.tag)
 			}
 		})
 	}
@@ -517,14 +518,14 @@ func TestTheFenceOfAMoveIsNotTouched(t *testing.T) {
 	w := newWorld(t, &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Namespace: "operator", Name: "evacuate",
 		UID: "m"}})
 	lv := w.get("pvc-1")
-	lv.Annotations[v1alpha1.FenceAnnotation] = "m"
-	lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+	lv.Annotations[wellknown.FenceAnnotation] = "m"
+	lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 	w.must(w.api.Update(t.Context(), lv))
 	w.create(1)
 	for range 2 {
 		w.must(w.operate())
 		now := w.get("pvc-1")
-		if now.Annotations[v1alpha1.FenceAnnotation] != "m" || now.Annotations[v1alpha1.FenceTimeAnnotation] != "x" {
+		if now.Annotations[wellknown.FenceAnnotation] != "m" || now.Annotations[wellknown.FenceTimeAnnotation] != "x" {
 			t.Errorf("got %v", now.Annotations)
 		}
 	}
@@ -547,7 +548,7 @@ func TestAFailedReadChangesNothing(t *testing.T) {
 				}
 				if kind == "VolumeMoveList" {
 					lv := w.get("pvc-1")
-					lv.Annotations[v1alpha1.FenceAnnotation] = "m"
+					lv.Annotations[wellknown.FenceAnnotation] = "m"
 					w.must(w.api.Update(t.Context(), lv))
 				}
 				before := []string{w.get("pvc-1").ResourceVersion, w.get("pvc-c1").ResourceVersion}
@@ -574,7 +575,7 @@ func TestAPodThatWaitsForTheClone(t *testing.T) {
 		w.must(w.api.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "both"},
 			Spec: spec}))
 		w.must(w.operate())
-		if got := w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation] != ""; got != fenced {
+		if got := w.get("pvc-1").Annotations[wellknown.FenceAnnotation] != ""; got != fenced {
 			t.Errorf("on node %q: fenced %v", node, got)
 		}
 	}
@@ -599,11 +600,11 @@ func TestAnObjectThatChangesMeanwhileIsReadAgain(t *testing.T) {
 		},
 	})
 	w.must(w.operate())
-	if w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation] != "" {
+	if w.get("pvc-1").Annotations[wellknown.FenceAnnotation] != "" {
 		t.Error("it is fenced, although it has changed")
 	}
 	w.must(w.operate())
-	if w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation] == "" {
+	if w.get("pvc-1").Annotations[wellknown.FenceAnnotation] == "" {
 		t.Error("it is not fenced")
 	}
 }
@@ -615,7 +616,7 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 		fenced bool
 	}{
 		"copied":    {func(*topolvmv1.LogicalVolume) {}, false},
-		"not begun": {func(lv *topolvmv1.LogicalVolume) { delete(lv.Annotations, v1alpha1.FenceTimeAnnotation) }, true},
+		"not begun": {func(lv *topolvmv1.LogicalVolume) { delete(lv.Annotations, wellknown.FenceTimeAnnotation) }, true},
 		"stalled": {func(lv *topolvmv1.LogicalVolume) {
 			fence.SetProgress(lv, fence.Progress{Time: time.Now().Add(-fence.ProgressLimit)})
 		}, true},
@@ -628,7 +629,7 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 		for _, number := range []int{3, 4} {
 			lv := copyTo(number)
 			lv.Spec.Source = "pvc-other"
-			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+			lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 			tt.change(lv)
 			status := lv.Status
 			w.must(w.api.Create(t.Context(), lv))
@@ -636,7 +637,7 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 			w.must(w.api.Status().Update(t.Context(), lv))
 		}
 		w.must(w.operate())
-		if got := w.get("pvc-1").Annotations[v1alpha1.FenceAnnotation] != ""; got != tt.fenced {
+		if got := w.get("pvc-1").Annotations[wellknown.FenceAnnotation] != ""; got != tt.fenced {
 			t.Errorf("%s: fenced %v", name, got)
 		}
 	}
@@ -650,7 +651,7 @@ func TestACopyWithoutProgressEndsForAPod(t *testing.T) {
 	report := func(mib uint64) {
 		t.Helper()
 		lv := w.get("pvc-c1")
-		lv.Annotations[v1alpha1.CopiedAnnotation] = fmt.Sprintf(`{"source":"pvc-1","copiedBytes":%d}`, mib<<20)
+		lv.Annotations[wellknown.CopiedAnnotation] = fmt.Sprintf(`{"source":"pvc-1","copiedBytes":%d}`, mib<<20)
 		w.must(w.api.Update(t.Context(), lv))
 	}
 	// age has the last progress been noticed some time ago.
@@ -695,9 +696,9 @@ func TestWhichSourceAnEventIsFor(t *testing.T) {
 	done := copyTo(1)
 	done.Status.VolumeID = "x"
 	closed := source()
-	closed.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
+	closed.Annotations[wellknown.FenceAnnotation] = "clone-x"
 	moved := source()
-	moved.Annotations[v1alpha1.FenceAnnotation] = "m"
+	moved.Annotations[wellknown.FenceAnnotation] = "m"
 	for name, tt := range map[string]struct {
 		object client.Object
 		want   int

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 )
@@ -20,7 +20,7 @@ import (
 // volume.
 func (s *ControllerServer) GetCapacity(ctx context.Context,
 	request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	class := request.GetParameters()[v1alpha1.DeviceClassParameter]
+	class := request.GetParameters()[wellknown.DeviceClassParameter]
 	if class == "" {
 		var err error
 		if class, err = supply.DefaultClass(ctx, s.volumes.Client); err != nil {
@@ -34,7 +34,8 @@ func (s *ControllerServer) GetCapacity(ctx context.Context,
 	nodes := &corev1.NodeList{}
 	if topology := request.GetAccessibleTopology(); topology != nil {
 		node := &corev1.Node{}
-		err := s.volumes.Client.Get(ctx, client.ObjectKey{Name: topology.GetSegments()[v1alpha1.TopologyNodeKey]}, node)
+		err := s.volumes.Client.Get(ctx, client.ObjectKey{Name: topology.GetSegments()[wellknown.TopologyNodeKey]},
+			node)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) {
 			return nil, status.Errorf(codes.Unavailable, "read the Node: %v", err)
 		}

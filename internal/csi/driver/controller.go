@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/placement"
@@ -129,8 +129,8 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 }
 
 // nodeParameters are the parameters of a StorageClass that the node needs.
-var nodeParameters = []string{v1alpha1.MkfsOptionsParameter, v1alpha1.EncryptionParameter,
-	v1alpha1.EncryptionDiscardsParameter}
+var nodeParameters = []string{wellknown.MkfsOptionsParameter, wellknown.EncryptionParameter,
+	wellknown.EncryptionDiscardsParameter}
 
 // contextOf returns the parameters of a StorageClass that the node needs.
 func contextOf(parameters map[string]string) map[string]string {
@@ -147,7 +147,7 @@ func contextOf(parameters map[string]string) map[string]string {
 }
 
 func topologyOf(lv *topolvmv1.LogicalVolume) *csi.Topology {
-	return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: lv.Spec.NodeName}}
+	return &csi.Topology{Segments: map[string]string{wellknown.TopologyNodeKey: lv.Spec.NodeName}}
 }
 
 // desiredVolume returns the LogicalVolume for a request, without a node, and the source of a copy.
@@ -209,7 +209,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 		return status.Errorf(codes.InvalidArgument,
 			"the StorageClass has no device class (parameter %s), and the LVMCluster "+
 				"has no default device class: set the parameter, or set default: true for a device class",
-			v1alpha1.DeviceClassParameter)
+			wellknown.DeviceClassParameter)
 	}
 	desired.Spec.DeviceClass = class
 	return nil
@@ -231,7 +231,7 @@ func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string 
 	if name == "" || s.volumes.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
 		return ""
 	}
-	return lv.Annotations[v1alpha1.ClaimAnnotation]
+	return lv.Annotations[wellknown.ClaimAnnotation]
 }
 
 // DeleteVolume deletes a volume. It succeeds if the volume does not exist.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
@@ -239,7 +240,7 @@ func (c *cluster) get(name string) *topolvmv1.LogicalVolume {
 func offering(name string, capacities map[string]string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	for class, bytes := range capacities {
-		node.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = bytes
+		node.Annotations[wellknown.CapacityAnnotationPrefix+class] = bytes
 	}
 	return node
 }
@@ -247,7 +248,7 @@ func offering(name string, capacities map[string]string) *corev1.Node {
 // registered returns the CSINode of a node on which an agent runs.
 func registered(node string) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: node}}}}
+		Drivers: []storagev1.CSINodeDriver{{Name: wellknown.DriverName, NodeID: node}}}}
 }
 
 // mebi is a mebibyte, and extent the default size of the extents of LVM.
@@ -269,7 +270,7 @@ func mountCapability(kind string) *csi.VolumeCapability {
 func on(nodes ...string) *csi.TopologyRequirement {
 	r := &csi.TopologyRequirement{}
 	for _, node := range nodes {
-		r.Requisite = append(r.Requisite, &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: node}})
+		r.Requisite = append(r.Requisite, &csi.Topology{Segments: map[string]string{wellknown.TopologyNodeKey: node}})
 	}
 	return r
 }
@@ -278,7 +279,7 @@ func wanted(name string, size int64, nodes ...string) *csi.CreateVolumeRequest {
 	r := &csi.CreateVolumeRequest{
 		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size},
 		VolumeCapabilities: []*csi.VolumeCapability{mountCapability("")},
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", service.ClaimNamespaceKey: "ns",
+		Parameters: map[string]string{wellknown.DeviceClassParameter: "ssd", service.ClaimNamespaceKey: "ns",
 			service.ClaimNameKey: "data"},
 	}
 	if len(nodes) > 0 {
@@ -308,19 +309,19 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 		c.must(err)
 		v := response.GetVolume()
 		if v.GetVolumeId() != "uid-1" || v.GetCapacityBytes() != 36*mebi ||
-			v.GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+			v.GetAccessibleTopology()[0].GetSegments()[wellknown.TopologyNodeKey] != "node1" {
 			t.Errorf("got %v", v)
 		}
 	}
 	lv := c.get("pvc-1")
 	if lv.Spec.NodeName != "node1" || lv.Spec.DeviceClass != "ssd" ||
-		lv.Annotations[v1alpha1.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
+		lv.Annotations[wellknown.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
 		t.Errorf("got %+v", lv)
 	}
 	// The response has the node of the existing volume, whatever the new request.
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
 	if err != nil || response.GetVolume().
-		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+		GetAccessibleTopology()[0].GetSegments()[wellknown.TopologyNodeKey] != "node1" {
 		t.Errorf("got %v, %v", response, err)
 	}
 	// This also works if no node has enough capacity by then.
@@ -333,7 +334,7 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 	_, err = c.server.CreateVolume(t.Context(), wanted("pvc-1", 99*mebi, "node1"))
 	wantCode(t, "another size", err, codes.AlreadyExists)
 	other := wanted("pvc-1", 33*mebi, "node1")
-	other.Parameters[v1alpha1.DeviceClassParameter] = "hdd"
+	other.Parameters[wellknown.DeviceClassParameter] = "hdd"
 	_, err = c.server.CreateVolume(t.Context(), other)
 	wantCode(t, "another class", err, codes.AlreadyExists)
 }
@@ -374,10 +375,10 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		"no node has it": {func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = nil },
 			codes.ResourceExhausted},
 		"a path for mkfs": {
-			func(r *csi.CreateVolumeRequest) { r.Parameters[v1alpha1.MkfsOptionsParameter] = "-I 128 /dev/sda" },
+			func(r *csi.CreateVolumeRequest) { r.Parameters[wellknown.MkfsOptionsParameter] = "-I 128 /dev/sda" },
 			codes.InvalidArgument},
 		"too much for mkfs": {func(r *csi.CreateVolumeRequest) {
-			r.Parameters[v1alpha1.MkfsOptionsParameter] = strings.Repeat("-x ", 40)
+			r.Parameters[wellknown.MkfsOptionsParameter] = strings.Repeat("-x ", 40)
 		}, codes.InvalidArgument},
 	} {
 		request := wanted("pvc-1", 100*mebi, "node1")
@@ -427,7 +428,7 @@ func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 		defer cancel()
 		withFinalizer := func(lv *topolvmv1.LogicalVolume) {
 			if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
-				lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+				lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 				c.must(c.api.Update(context.Background(), lv))
 			}
 		}
@@ -444,7 +445,7 @@ func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 		}
 		response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
 		if err != nil || response.GetVolume().
-			GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
+			GetAccessibleTopology()[0].GetSegments()[wellknown.TopologyNodeKey] != "node2" {
 			t.Errorf("got %v, %v", response, err)
 		}
 	})
@@ -560,7 +561,7 @@ func TestDeleteVolume(t *testing.T) {
 		c.server.volumes.Live = c.api
 		// The node is slow.
 		lv := c.get("pvc-1")
-		lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+		lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 		c.must(c.api.Update(t.Context(), lv))
 		c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
 		short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
@@ -611,8 +612,8 @@ func TestExpansion(t *testing.T) {
 			t.Errorf("got %v, %v", grown, err)
 		}
 	}
-	if c.get("pvc-1").Annotations[v1alpha1.ResizeRequestedAnnotation] == "" {
-		t.Errorf("the annotation %s is missing", v1alpha1.ResizeRequestedAnnotation)
+	if c.get("pvc-1").Annotations[wellknown.ResizeRequestedAnnotation] == "" {
+		t.Errorf("the annotation %s is missing", wellknown.ResizeRequestedAnnotation)
 	}
 	if grown, err := expand(10 * mebi); err != nil || grown.GetCapacityBytes() != 52*mebi {
 		t.Errorf("smaller than it is: %v, %v", grown, err)
@@ -703,7 +704,7 @@ func TestWhatTheNodeExpands(t *testing.T) {
 // classless is a request of a StorageClass without a device class.
 func classless(name string) *csi.CreateVolumeRequest {
 	request := wanted(name, 33*mebi, "node1")
-	delete(request.Parameters, v1alpha1.DeviceClassParameter)
+	delete(request.Parameters, wellknown.DeviceClassParameter)
 	return request
 }
 
@@ -765,7 +766,7 @@ func TestGetCapacity(t *testing.T) {
 			Size: resource.MustParse("1000000")},
 	}))
 	at := func(node string) *csi.Topology {
-		return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: node}}
+		return &csi.Topology{Segments: map[string]string{wellknown.TopologyNodeKey: node}}
 	}
 	for name, tt := range map[string]struct {
 		class     string
@@ -782,7 +783,7 @@ func TestGetCapacity(t *testing.T) {
 		"other topology": {"ssd", &csi.Topology{Segments: map[string]string{"zone": "a"}}, 0, 0},
 	} {
 		r, err := c.server.GetCapacity(t.Context(),
-			&csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: tt.class},
+			&csi.GetCapacityRequest{Parameters: map[string]string{wellknown.DeviceClassParameter: tt.class},
 				AccessibleTopology: tt.topology})
 		if err != nil || r.GetAvailableCapacity() != tt.sum || r.GetMaximumVolumeSize().GetValue() != tt.most {
 			t.Errorf("%s: got %v, %v", name, r, err)
@@ -806,7 +807,7 @@ func TestListVolumesPageByPage(t *testing.T) {
 		c.must(err)
 	}
 	lv := c.get("pvc-3")
-	lv.Annotations[v1alpha1.ConditionAnnotation] = "the device is missing"
+	lv.Annotations[wellknown.ConditionAnnotation] = "the device is missing"
 	c.must(c.api.Update(t.Context(), lv))
 	var seen []string
 	token := ""
@@ -847,7 +848,7 @@ func TestSumsOfSizes(t *testing.T) {
 	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}),
 		offering("node2", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}))
 	capacity, err := c.server.GetCapacity(t.Context(),
-		&csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd"}})
+		&csi.GetCapacityRequest{Parameters: map[string]string{wellknown.DeviceClassParameter: "ssd"}})
 	if err != nil || capacity.GetAvailableCapacity() != math.MaxInt64 {
 		t.Errorf("got %v, %v", capacity, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
@@ -77,18 +77,18 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 		return nil
 	}
 	desired.Spec.Source = source.LV.Name
-	delete(desired.Annotations, v1alpha1.CopyOfAnnotation)
+	delete(desired.Annotations, wellknown.CopyOfAnnotation)
 	if source.Thick {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.CloneVolumeAnnotation, source.LV.Status.VolumeID)
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.CloneVolumeAnnotation, source.LV.Status.VolumeID)
 		return nil
 	}
 	if !source.IsElsewhere(desired) || source.LV.Spec.AccessType == volumespec.AccessSnapshot {
 		return nil
 	}
 	snapshot := volumespec.New(volumespec.PreparationPrefix+desired.Name, volumespec.SizeOf(source.LV),
-		desired.Annotations[v1alpha1.ClaimAnnotation])
-	volumespec.SetEncryption(snapshot, source.LV.Annotations[v1alpha1.EncryptionAnnotation])
-	metav1.SetMetaDataAnnotation(&snapshot.ObjectMeta, v1alpha1.CopyForAnnotation, desired.Name)
+		desired.Annotations[wellknown.ClaimAnnotation])
+	volumespec.SetEncryption(snapshot, source.LV.Annotations[wellknown.EncryptionAnnotation])
+	metav1.SetMetaDataAnnotation(&snapshot.ObjectMeta, wellknown.CopyForAnnotation, desired.Name)
 	snapshot.Spec.Source = source.LV.Name
 	snapshot.Spec.AccessType = volumespec.AccessSnapshot
 	snapshot.Spec.DeviceClass = source.LV.Spec.DeviceClass
@@ -98,7 +98,7 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 		return status.Errorf(status.Code(err), "create a snapshot of %s, to copy it to node %s and device class %s: %s",
 			source.LV.Name, desired.Spec.NodeName, desired.Spec.DeviceClass, status.Convert(err).Message())
 	}
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.CopyOfAnnotation, source.LV.Name)
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.CopyOfAnnotation, source.LV.Name)
 	desired.Spec.Source = snapshot.Name
 	return nil
 }
@@ -106,7 +106,7 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 // dropPreparation deletes the snapshot that was created for a copy, which is complete. If it fails, the audit of
 // LogicalVolumes deletes the snapshot later.
 func (s *ControllerServer) dropPreparation(ctx context.Context, lv *topolvmv1.LogicalVolume) {
-	if lv.Annotations[v1alpha1.CopyOfAnnotation] == "" || lv.Spec.Source != volumespec.PreparationPrefix+lv.Name {
+	if lv.Annotations[wellknown.CopyOfAnnotation] == "" || lv.Spec.Source != volumespec.PreparationPrefix+lv.Name {
 		return
 	}
 	snapshot := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: lv.Spec.Source}}
@@ -136,7 +136,7 @@ func (s *ControllerServer) endCopy(ctx context.Context, desired *topolvmv1.Logic
 // claimDeleted is the error for a copy whose claim was deleted. The provisioner does not repeat a call with this code.
 func claimDeleted(source *volumespec.Source, desired *topolvmv1.LogicalVolume) error {
 	return status.Errorf(codes.NotFound, "claim %s does not exist: the data of %s is not copied for it",
-		desired.Annotations[v1alpha1.ClaimAnnotation], source.LV.Name)
+		desired.Annotations[wellknown.ClaimAnnotation], source.LV.Name)
 }
 
 // recallRequest gives a snapshot of an earlier version, which has no record, the request of its source, if the source

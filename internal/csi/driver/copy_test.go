@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -85,7 +86,7 @@ func TestWhereACopyIs(t *testing.T) {
 			c := newWithSource(t, tt.free, tt.selected)
 			request := c.restore(tt.nodes...)
 			if tt.placement != "" {
-				request.Parameters[v1alpha1.SourcePlacementParameter] = tt.placement
+				request.Parameters[wellknown.SourcePlacementParameter] = tt.placement
 			}
 			for range 2 {
 				response, err := c.server.CreateVolume(t.Context(), request)
@@ -98,7 +99,7 @@ func TestWhereACopyIs(t *testing.T) {
 				expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, tt.want)
 				expect.Equal(t, "Spec.Source", lv.Spec.Source, "snapshot-1")
 				expect.Equal(t, "Spec.AccessType", lv.Spec.AccessType, "rw")
-				expect.Equal(t, "Annotations[v1alpha1.CopyOfAnnotation]", lv.Annotations[v1alpha1.CopyOfAnnotation], "")
+				expect.Equal(t, "Annotations[wellknown.CopyOfAnnotation]", lv.Annotations[wellknown.CopyOfAnnotation], "")
 				expect.NotZero(t, "GetVolume().GetContentSource()", response.GetVolume().GetContentSource())
 			}
 			if c.get("copy-pvc-2") != nil {
@@ -114,7 +115,7 @@ func TestAVolumeIsCopiedFromASnapshot(t *testing.T) {
 		"another node": func(c withSource) *csi.CreateVolumeRequest { return copyOf("pvc-2", c.volume, 80*mebi, "node1") },
 		"another class": func(c withSource) *csi.CreateVolumeRequest {
 			r := copyOf("pvc-2", c.volume, 80*mebi, "node2")
-			r.Parameters[v1alpha1.DeviceClassParameter] = "hdd"
+			r.Parameters[wellknown.DeviceClassParameter] = "hdd"
 			return r
 		},
 	} {
@@ -137,9 +138,9 @@ func TestAVolumeIsCopiedFromASnapshot(t *testing.T) {
 			expect.Equal(t, "Spec.AccessType", snapshot.Spec.AccessType, "ro")
 			expect.Equal(t, "Spec.DeviceClass", snapshot.Spec.DeviceClass, "ssd")
 			expect.NotZero(t, "Status.VolumeID", snapshot.Status.VolumeID)
-			expect.Equal(t, "Annotations[v1alpha1.CopyForAnnotation]", snapshot.Annotations[v1alpha1.CopyForAnnotation], "pvc-2")
+			expect.Equal(t, "Annotations[wellknown.CopyForAnnotation]", snapshot.Annotations[wellknown.CopyForAnnotation], "pvc-2")
 			lv := c.get("pvc-2")
-			if lv.Spec.Source != "copy-pvc-2" || lv.Annotations[v1alpha1.CopyOfAnnotation] != "pvc-1" {
+			if lv.Spec.Source != "copy-pvc-2" || lv.Annotations[wellknown.CopyOfAnnotation] != "pvc-1" {
 				t.Errorf("got %+v, %v", lv.Spec, lv.Annotations)
 			}
 			if c.get("copy-pvc-2") != nil {
@@ -183,8 +184,8 @@ func TestAThickVolumeIsCopiedItself(t *testing.T) {
 			w := newWithSource(t, 400*mebi, "")
 			w.thick("thick")
 			request := copyOf("pvc-2", w.volume, 80*mebi, tt.node)
-			request.Parameters[v1alpha1.DeviceClassParameter] = tt.class
-			request.Parameters[v1alpha1.OptionClassParameter] = "striped"
+			request.Parameters[wellknown.DeviceClassParameter] = tt.class
+			request.Parameters[wellknown.OptionClassParameter] = "striped"
 			for range 2 {
 				_, err := w.server.CreateVolume(t.Context(), request)
 				w.must(err)
@@ -193,14 +194,14 @@ func TestAThickVolumeIsCopiedItself(t *testing.T) {
 				expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, tt.node)
 				expect.Equal(t, "Spec.DeviceClass", lv.Spec.DeviceClass, tt.class)
 				expect.Equal(t, "Spec.LvcreateOptionClass", lv.Spec.LvcreateOptionClass, "striped")
-				expect.Equal(t, "Annotations[v1alpha1.CloneVolumeAnnotation]", lv.Annotations[v1alpha1.CloneVolumeAnnotation],
+				expect.Equal(t, "Annotations[wellknown.CloneVolumeAnnotation]", lv.Annotations[wellknown.CloneVolumeAnnotation],
 					w.volume)
-				expect.Equal(t, "Annotations[v1alpha1.CopyOfAnnotation]", lv.Annotations[v1alpha1.CopyOfAnnotation], "")
+				expect.Equal(t, "Annotations[wellknown.CopyOfAnnotation]", lv.Annotations[wellknown.CopyOfAnnotation], "")
 			}
 			if w.get("copy-pvc-2") != nil {
 				t.Error("a snapshot was requested")
 			}
-			if source := w.get("pvc-1"); source.Annotations[v1alpha1.FenceAnnotation] != "" {
+			if source := w.get("pvc-1"); source.Annotations[wellknown.FenceAnnotation] != "" {
 				t.Error("the call has fenced the source")
 			}
 		})
@@ -227,7 +228,7 @@ func TestWhatIsNoThickSource(t *testing.T) {
 	_, err = w.server.CreateVolume(t.Context(), request)
 	w.must(err)
 	for _, name := range []string{"pvc-2", "pvc-3", "pvc-4"} {
-		if lv := w.get(name); lv.Annotations[v1alpha1.CloneVolumeAnnotation] != "" {
+		if lv := w.get(name); lv.Annotations[wellknown.CloneVolumeAnnotation] != "" {
 			t.Errorf("%s is the clone of a thick volume", name)
 		}
 	}
@@ -253,7 +254,7 @@ func TestACloneOfAThickVolumeSaysWhatItWaitsFor(t *testing.T) {
 		"under the fence":  {"x", "volume pvc-2 is not created yet: node node1: because"},
 	} {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Annotations: map[string]string{
-			v1alpha1.CloneVolumeAnnotation: "id", v1alpha1.FenceTimeAnnotation: tt.fence}},
+			wellknown.CloneVolumeAnnotation: "id", wellknown.FenceTimeAnnotation: tt.fence}},
 			Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1"},
 			Status: topolvmv1.LogicalVolumeStatus{Code: codes.Aborted, Message: "because"}}
 		if err := objects.TimeoutError(lv, "created", context.DeadlineExceeded); !strings.HasSuffix(err.Error(), tt.want) {
@@ -267,7 +268,7 @@ func TestACloneOfAThickVolumeEndsWithItsClaim(t *testing.T) {
 	w := newWithSource(t, 400*mebi, "node2")
 	w.thick("thick")
 	request := copyOf("pvc-2", w.volume, 80*mebi, "node2")
-	request.Parameters[v1alpha1.DeviceClassParameter] = "thick"
+	request.Parameters[wellknown.DeviceClassParameter] = "thick"
 	if lv := w.interrupted(request); lv == nil {
 		t.Fatal("it is not copied")
 	}
@@ -355,7 +356,7 @@ func TestAClaimThatWasCreatedAgainIsAnotherOne(t *testing.T) {
 	request := copyOf("pvc-2", w.volume, 80*mebi, "node1", "node2")
 	w.interrupted(request)
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "9", Labels: map[string]string{
-		v1alpha1.SpreadGroupLabel: "web"}, Annotations: map[string]string{selectedNode: "node2"}}
+		wellknown.SpreadGroupLabel: "web"}, Annotations: map[string]string{selectedNode: "node2"}}
 	w.must(w.api.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
 		Name: "data"}}))
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: meta}))
@@ -372,7 +373,7 @@ func TestAClaimThatWasCreatedAgainIsAnotherOne(t *testing.T) {
 	w.must(err)
 	lv := w.get("pvc-2")
 	expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, "node1")
-	expect.Equal(t, "spread", lv.Annotations[v1alpha1.SpreadAnnotation], "")
+	expect.Equal(t, "spread", lv.Annotations[wellknown.SpreadAnnotation], "")
 }
 
 // TestACacheWithTheEarlierClaim: the claim was created again, and the cache does not have it yet.

@@ -8,11 +8,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
-var luksParameters = map[string]string{v1alpha1.EncryptionParameter: v1alpha1.EncryptionLUKS2,
-	v1alpha1.EncryptionDiscardsParameter: "true"}
+var luksParameters = map[string]string{wellknown.EncryptionParameter: wellknown.EncryptionLUKS2,
+	wellknown.EncryptionDiscardsParameter: "true"}
 
 // encrypted adds parameters to a request.
 func encrypted(request *csi.CreateVolumeRequest) *csi.CreateVolumeRequest {
@@ -29,13 +29,13 @@ func TestAnEncryptedVolumeIsMarked(t *testing.T) {
 			t.Errorf("got the context %v", got)
 		}
 	}
-	if got := c.get("pvc-1").Annotations[v1alpha1.EncryptionAnnotation]; got != v1alpha1.EncryptionLUKS2 {
+	if got := c.get("pvc-1").Annotations[wellknown.EncryptionAnnotation]; got != wellknown.EncryptionLUKS2 {
 		t.Errorf("got the annotation %q", got)
 	}
 	_, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 80*mebi, "node2"))
 	wantCode(t, "the same name, not encrypted", err, codes.AlreadyExists)
-	for key, value := range map[string]string{v1alpha1.EncryptionParameter: "aes",
-		v1alpha1.EncryptionDiscardsParameter: "yes"} {
+	for key, value := range map[string]string{wellknown.EncryptionParameter: "aes",
+		wellknown.EncryptionDiscardsParameter: "yes"} {
 		request := wanted("pvc-2", 80*mebi, "node2")
 		request.Parameters[key] = value
 		_, err := c.server.CreateVolume(t.Context(), request)
@@ -80,12 +80,12 @@ func TestACopyIsEncryptedAsItsSource(t *testing.T) {
 			}
 			_, err = c.server.CreateVolume(t.Context(), other)
 			wantCode(t, name+", the other kind", err, codes.InvalidArgument)
-			if !strings.Contains(err.Error(), v1alpha1.EncryptionParameter) || c.get("other") != nil {
+			if !strings.Contains(err.Error(), wellknown.EncryptionParameter) || c.get("other") != nil {
 				t.Errorf("%s: got %v", name, err)
 			}
 			_, err = c.server.CreateVolume(t.Context(), same)
 			c.must(err)
-			if got := c.get(same.GetName()).Annotations[v1alpha1.EncryptionAnnotation]; (got != "") != (name == "encrypted") {
+			if got := c.get(same.GetName()).Annotations[wellknown.EncryptionAnnotation]; (got != "") != (name == "encrypted") {
 				t.Errorf("%s: got the annotation %q", same.GetName(), got)
 			}
 		}

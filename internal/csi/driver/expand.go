@@ -13,7 +13,7 @@ import (
 	clientretry "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -62,7 +62,7 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 // needsNode reports whether the node has to expand something above the logical volume: a file system, or the mapped
 // device of an encrypted volume. Without a capability, it is not known that there is no file system.
 func needsNode(lv *topolvmv1.LogicalVolume, capability *csi.VolumeCapability) bool {
-	return capability.GetBlock() == nil || lv.Annotations[v1alpha1.EncryptionAnnotation] != ""
+	return capability.GetBlock() == nil || lv.Annotations[wellknown.EncryptionAnnotation] != ""
 }
 
 // expansion requests sizes from nodes.
@@ -201,6 +201,6 @@ func (e expansion) resize(ctx context.Context, now *topolvmv1.LogicalVolume, siz
 	if now.Annotations == nil {
 		now.Annotations = map[string]string{}
 	}
-	now.Annotations[v1alpha1.ResizeRequestedAnnotation] = time.Now().UTC().String()
+	now.Annotations[wellknown.ResizeRequestedAnnotation] = time.Now().UTC().String()
 	return e.volumes.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

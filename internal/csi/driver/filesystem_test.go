@@ -8,7 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -47,7 +47,7 @@ func TestACopyHasTheFileSystemOfItsSource(t *testing.T) {
 				}
 				again := w.create(r).GetVolumeId()
 				expect.Equal(t, what, w.create(r).GetVolumeId(), again)
-				expect.Equal(t, what+": file system", w.get(r.GetName()).Annotations[v1alpha1.FileSystemAnnotation], source)
+				expect.Equal(t, what+": file system", w.get(r.GetName()).Annotations[wellknown.FileSystemAnnotation], source)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func TestTheFileSystemThatIsRecorded(t *testing.T) {
 		source := w.get(r.GetName())
 		for name, lv := range map[string]*topolvmv1.LogicalVolume{"volume": source,
 			"snapshot": w.get(fmt.Sprint("snapshot-", w.names)), "member": groupsnapshot.NewMember("g", source, volume, "")} {
-			got, has := lv.Annotations[v1alpha1.FileSystemAnnotation]
+			got, has := lv.Annotations[wellknown.FileSystemAnnotation]
 			if got != want || has != (want != "") {
 				t.Errorf("%q: the %s has %q, want %q", kind, name, got, want)
 			}
@@ -80,7 +80,7 @@ func TestACopyOfAVolumeOfAnEarlierVersion(t *testing.T) {
 	r := w.request(400*mebi, "ssd", "node1")
 	volume := w.create(r).GetVolumeId()
 	lv := w.get(r.GetName())
-	delete(lv.Annotations, v1alpha1.FileSystemAnnotation)
+	delete(lv.Annotations, wellknown.FileSystemAnnotation)
 	w.must(w.api.Update(t.Context(), lv))
 	// The response was lost, and the operator was updated since.
 	expect.Equal(t, "volume", w.create(r).GetVolumeId(), volume)
@@ -88,7 +88,7 @@ func TestACopyOfAVolumeOfAnEarlierVersion(t *testing.T) {
 		copied := w.clone(volume, 400*mebi, "ssd", "node1")
 		copied.VolumeCapabilities = []*csi.VolumeCapability{mountCapability(kind)}
 		w.create(copied)
-		expect.Equal(t, "file system", w.get(copied.GetName()).Annotations[v1alpha1.FileSystemAnnotation], want)
+		expect.Equal(t, "file system", w.get(copied.GetName()).Annotations[wellknown.FileSystemAnnotation], want)
 	}
 	// A volume that has a file system does not become one with another.
 	r = w.request(400*mebi, "ssd", "node1")

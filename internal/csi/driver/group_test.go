@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
@@ -90,7 +91,7 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 		return
 	}
 	if !lv.DeletionTimestamp.IsZero() {
-		controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
+		controllerutil.RemoveFinalizer(lv, wellknown.LogicalVolumeFinalizer)
 		w.update(lv)
 		return
 	}
@@ -119,7 +120,7 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 	case groupprotocol.DoPrepare:
 		for _, name := range request.Members {
 			member := w.get(name)
-			controllerutil.AddFinalizer(member, v1alpha1.LogicalVolumeFinalizer)
+			controllerutil.AddFinalizer(member, wellknown.LogicalVolumeFinalizer)
 			w.update(member)
 		}
 		w.report(w.get(lv.Name), request, groupprotocol.Prepared)
@@ -155,7 +156,7 @@ func (w *groupWorld) leaders() []*topolvmv1.LogicalVolume {
 	members, err := w.groups().Members(w.Context(), groupsnapshot.ID("groupsnapshot-1"))
 	w.must(err)
 	return slices.DeleteFunc(members, func(lv *topolvmv1.LogicalVolume) bool {
-		return lv.Annotations[v1alpha1.GroupRequestAnnotation] == ""
+		return lv.Annotations[wellknown.GroupRequestAnnotation] == ""
 	})
 }
 
@@ -168,7 +169,7 @@ func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *service.GroupRequest
 	w.held[lv.Name] = state.Phase == groupprotocol.Locked || state.Phase == groupprotocol.Held
 	text, err := json.Marshal(state)
 	w.must(err)
-	lv.Annotations[v1alpha1.GroupStateAnnotation] = string(text)
+	lv.Annotations[wellknown.GroupStateAnnotation] = string(text)
 	w.update(lv)
 	w.server.volumes.Handler().OnUpdate(lv, lv)
 }
@@ -284,7 +285,7 @@ func TestAGroupSnapshotIsCreatedOnceAndDeleted(t *testing.T) {
 func TestAnEncryptedMemberIsMarked(t *testing.T) {
 	w := newGroupWorld(t)
 	source := w.get("pvc-1")
-	volumespec.SetEncryption(source, v1alpha1.EncryptionLUKS2)
+	volumespec.SetEncryption(source, wellknown.EncryptionLUKS2)
 	w.update(source)
 	for range 2 {
 		got, err := w.create(w.ids...)
@@ -293,8 +294,8 @@ func TestAnEncryptedMemberIsMarked(t *testing.T) {
 	}
 	for _, name := range []string{"pvc-0", "pvc-1", "pvc-2"} {
 		member := w.get(groupsnapshot.MemberName(groupsnapshot.ID("groupsnapshot-1"), name))
-		want := w.get(name).Annotations[v1alpha1.EncryptionAnnotation]
-		if got := member.Annotations[v1alpha1.EncryptionAnnotation]; got != want {
+		want := w.get(name).Annotations[wellknown.EncryptionAnnotation]
+		if got := member.Annotations[wellknown.EncryptionAnnotation]; got != want {
 			t.Errorf("the snapshot of %s has the encryption %q, want %q", name, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -83,7 +83,7 @@ func tokenName(token string) (string, error) {
 
 // conditionOf returns the condition that the node agent has written on a LogicalVolume.
 func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
-	wrong := lv.Annotations[v1alpha1.ConditionAnnotation]
+	wrong := lv.Annotations[wellknown.ConditionAnnotation]
 	if wrong == "" {
 		return &csi.VolumeCondition{Message: service.Healthy}
 	}

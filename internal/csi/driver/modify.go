@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 )
@@ -52,8 +53,8 @@ type limits struct{ volumes *objects.Volumes }
 
 // hasLimits reports whether limits of a volume are requested or in force.
 func hasLimits(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.IOLimitsAnnotation] != "" ||
-		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] != ""
+	return lv.Annotations[wellknown.IOLimitsAnnotation] != "" ||
+		lv.Annotations[wellknown.IOLimitsInForceAnnotation] != ""
 }
 
 // request requests limits from the node and waits until they are in force.
@@ -64,9 +65,9 @@ func (l limits) request(ctx context.Context, lv *topolvmv1.LogicalVolume, desire
 		if desired == v1alpha1.NoIOLimits && !hasLimits(now) {
 			return // The volume never had limits.
 		}
-		now.Annotations[v1alpha1.IOLimitsAnnotation] = desired
+		now.Annotations[wellknown.IOLimitsAnnotation] = desired
 		// An answer to an earlier request does not apply to this one.
-		delete(now.Annotations, v1alpha1.IOLimitsErrorAnnotation)
+		delete(now.Annotations, wellknown.IOLimitsErrorAnnotation)
 	})
 	if err != nil {
 		return err
@@ -113,10 +114,10 @@ func (l limits) restore(ctx context.Context, lv *topolvmv1.LogicalVolume) error 
 		if v1alpha1.IOLimitsRefusal(now.Annotations) == "" {
 			return // The node has answered differently since.
 		}
-		delete(now.Annotations, v1alpha1.IOLimitsErrorAnnotation)
-		delete(now.Annotations, v1alpha1.IOLimitsAnnotation)
-		if earlier := now.Annotations[v1alpha1.IOLimitsInForceAnnotation]; earlier != "" {
-			now.Annotations[v1alpha1.IOLimitsAnnotation] = earlier
+		delete(now.Annotations, wellknown.IOLimitsErrorAnnotation)
+		delete(now.Annotations, wellknown.IOLimitsAnnotation)
+		if earlier := now.Annotations[wellknown.IOLimitsInForceAnnotation]; earlier != "" {
+			now.Annotations[wellknown.IOLimitsAnnotation] = earlier
 		}
 	})
 	if err != nil {

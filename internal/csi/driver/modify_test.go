@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // limiting answers like an agent that applies all limits, except those in which a text occurs.
@@ -22,15 +23,15 @@ func (c *cluster) limiting(refused string) func(lv *topolvmv1.LogicalVolume) {
 		if lv.Status.VolumeID == "" {
 			c.serve(lv)
 		}
-		desired := lv.Annotations[v1alpha1.IOLimitsAnnotation]
+		desired := lv.Annotations[wellknown.IOLimitsAnnotation]
 		switch {
-		case desired == "" || lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] == desired:
+		case desired == "" || lv.Annotations[wellknown.IOLimitsInForceAnnotation] == desired:
 			return
 		case refused != "" && strings.Contains(desired, refused):
-			lv.Annotations[v1alpha1.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError(desired, "no io controller")
+			lv.Annotations[wellknown.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError(desired, "no io controller")
 		default:
-			lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] = desired
-			delete(lv.Annotations, v1alpha1.IOLimitsErrorAnnotation)
+			lv.Annotations[wellknown.IOLimitsInForceAnnotation] = desired
+			delete(lv.Annotations, wellknown.IOLimitsErrorAnnotation)
 		}
 		if err := c.api.Update(context.Background(), lv); err != nil {
 			c.Error(err)
@@ -56,7 +57,7 @@ func (c *cluster) volume(parameters map[string]string) string {
 func (c *cluster) wantLimits(requested, inForce string) {
 	c.Helper()
 	a := c.get("pvc-1").Annotations
-	if a[v1alpha1.IOLimitsAnnotation] != requested || a[v1alpha1.IOLimitsInForceAnnotation] != inForce {
+	if a[wellknown.IOLimitsAnnotation] != requested || a[wellknown.IOLimitsInForceAnnotation] != inForce {
 		c.Errorf("got %q, want %q, of which %q is in force", a, requested, inForce)
 	}
 }
@@ -78,7 +79,7 @@ func TestLimitsAreChangedOrTheOldOnesStay(t *testing.T) {
 			t.Errorf("got %q", text)
 		}
 		c.wantLimits("readIOPS=1000 writeBytesPerSecond=1048576", "readIOPS=1000 writeBytesPerSecond=1048576")
-		if text := c.get("pvc-1").Annotations[v1alpha1.IOLimitsErrorAnnotation]; text != "" {
+		if text := c.get("pvc-1").Annotations[wellknown.IOLimitsErrorAnnotation]; text != "" {
 			t.Errorf("the error remains: %q", text)
 		}
 	}
@@ -150,8 +151,8 @@ func TestTheRefusalOfACallThatEnded(t *testing.T) {
 	c.agent = c.limiting("")
 	id := c.volume(map[string]string{"readIOPS": "500"})
 	lv := c.get("pvc-1")
-	lv.Annotations[v1alpha1.IOLimitsAnnotation] = "readIOPS=9"
-	lv.Annotations[v1alpha1.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError("readIOPS=9", "why")
+	lv.Annotations[wellknown.IOLimitsAnnotation] = "readIOPS=9"
+	lv.Annotations[wellknown.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError("readIOPS=9", "why")
 	c.must(c.api.Update(t.Context(), lv))
 	c.must(c.modify(id, map[string]string{"readIOPS": "9"}))
 	c.wantLimits("readIOPS=9", "readIOPS=9")
@@ -184,7 +185,7 @@ func TestCopiesDoNotInheritLimits(t *testing.T) {
 	id := c.volume(map[string]string{"readIOPS": "500"})
 	_, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", id, 40*mebi, "node1"))
 	c.must(err)
-	if limits, has := c.get("pvc-2").Annotations[v1alpha1.IOLimitsAnnotation]; has {
+	if limits, has := c.get("pvc-2").Annotations[wellknown.IOLimitsAnnotation]; has {
 		t.Errorf("the copy has the limits %s", limits)
 	}
 }

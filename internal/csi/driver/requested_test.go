@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -36,7 +36,7 @@ var kinds = map[string]func(w *sized){
 	},
 	"ext4":      func(w *sized) { w.capability = mountCapability("ext4") },
 	"xfs":       func(w *sized) { w.capability = mountCapability("xfs") },
-	"encrypted": func(w *sized) { w.capability, w.encryption = mountCapability("ext4"), v1alpha1.EncryptionLUKS2 },
+	"encrypted": func(w *sized) { w.capability, w.encryption = mountCapability("ext4"), wellknown.EncryptionLUKS2 },
 }
 
 func newSized(t *testing.T, kind string) *sized {
@@ -53,9 +53,9 @@ func (w *sized) request(size int64, class, node string) *csi.CreateVolumeRequest
 	w.names++
 	r := wanted(fmt.Sprint("pvc-", w.names), size, node)
 	r.VolumeCapabilities[0] = w.capability
-	r.Parameters = map[string]string{v1alpha1.DeviceClassParameter: class}
+	r.Parameters = map[string]string{wellknown.DeviceClassParameter: class}
 	if w.encryption != "" {
-		r.Parameters[v1alpha1.EncryptionParameter] = w.encryption
+		r.Parameters[wellknown.EncryptionParameter] = w.encryption
 	}
 	return r
 }
@@ -187,7 +187,7 @@ func (w *sized) checkCopies(volume string, size int64, class string) {
 func (w *sized) forget(name string) {
 	w.Helper()
 	lv := w.get(name)
-	delete(lv.Annotations, v1alpha1.RequestedSizeAnnotation)
+	delete(lv.Annotations, wellknown.RequestedSizeAnnotation)
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -258,7 +258,7 @@ func TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents(t *testing.T) {
 				_, err := w.server.CreateVolume(t.Context(), w.restore(snapshot, 1e9, "ssd", "node1"))
 				wantCode(t, name, err, tt.code)
 			}
-			if _, has := w.get("snapshot-2").Annotations[v1alpha1.RequestedSizeAnnotation]; has {
+			if _, has := w.get("snapshot-2").Annotations[wellknown.RequestedSizeAnnotation]; has {
 				t.Error("the LogicalVolume of the snapshot was changed")
 			}
 		})
@@ -356,7 +356,7 @@ func TestACopyThatExceedsItsLimit(t *testing.T) {
 	r := w.clone(volume, 0, "ssd", "node1")
 	r.CapacityRange = nil
 	w.create(r)
-	if _, has := w.get(r.GetName()).Annotations[v1alpha1.RequestedSizeAnnotation]; has {
+	if _, has := w.get(r.GetName()).Annotations[wellknown.RequestedSizeAnnotation]; has {
 		t.Error("a size is recorded that nobody has requested")
 	}
 }

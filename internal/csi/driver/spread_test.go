@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -32,8 +33,8 @@ func roomy(name string, room int64) client.Object {
 func (c *cluster) grouped(name, scope, policy string, nodes ...string) *csi.CreateVolumeRequest {
 	c.Helper()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
-		UID: types.UID(name), Labels: map[string]string{v1alpha1.SpreadGroupLabel: "web", v1alpha1.SpreadLabel: scope,
-			v1alpha1.SpreadPolicyLabel: policy}}}
+		UID: types.UID(name), Labels: map[string]string{wellknown.SpreadGroupLabel: "web", wellknown.SpreadLabel: scope,
+			wellknown.SpreadPolicyLabel: policy}}}
 	if len(nodes) > 0 {
 		claim.Annotations = map[string]string{selectedNode: nodes[0]}
 	}
@@ -51,7 +52,7 @@ func (c *cluster) wantNode(what string, request *csi.CreateVolumeRequest, want s
 		c.Fatalf("%s: %v", what, err)
 	}
 	topology := response.GetVolume().GetAccessibleTopology()
-	if got := topology[0].GetSegments()[v1alpha1.TopologyNodeKey]; len(topology) != 1 || got != want {
+	if got := topology[0].GetSegments()[wellknown.TopologyNodeKey]; len(topology) != 1 || got != want {
 		c.Errorf("%s: got %v, want %s", what, got, want)
 	}
 }
@@ -72,10 +73,10 @@ func (c *cluster) wantRefusal(what string, request *csi.CreateVolumeRequest, cod
 }
 
 const (
-	required  = v1alpha1.SpreadRequired
-	preferred = v1alpha1.SpreadPreferred
-	byNode    = v1alpha1.SpreadNode
-	byDevice  = v1alpha1.SpreadDevice
+	required  = wellknown.SpreadRequired
+	preferred = wellknown.SpreadPreferred
+	byNode    = wellknown.SpreadNode
+	byDevice  = wellknown.SpreadDevice
 )
 
 func TestAVolumeRecordsItsSpread(t *testing.T) {
@@ -84,7 +85,7 @@ func TestAVolumeRecordsItsSpread(t *testing.T) {
 		c.wantNode(scope, c.grouped(scope, scope, required, scope), scope)
 		lv := c.get("pvc-" + scope)
 		want := v1alpha1.Spread{Group: "ns/web", Scope: scope, Policy: required}
-		if got := lv.Annotations[v1alpha1.SpreadAnnotation]; got != want.String() {
+		if got := lv.Annotations[wellknown.SpreadAnnotation]; got != want.String() {
 			t.Errorf("got the annotation %q", got)
 		}
 		if got := lv.Labels[v1alpha1.SpreadGroupHashLabel]; got != want.GroupHash() || len(got) != 32 {
@@ -93,7 +94,7 @@ func TestAVolumeRecordsItsSpread(t *testing.T) {
 	}
 	c.wantNode("a claim without labels", wanted("pvc-other", 80*mebi, "node1"), "node1")
 	lv := c.get("pvc-other")
-	if lv.Annotations[v1alpha1.SpreadAnnotation] != "" || lv.Labels[v1alpha1.SpreadGroupHashLabel] != "" {
+	if lv.Annotations[wellknown.SpreadAnnotation] != "" || lv.Labels[v1alpha1.SpreadGroupHashLabel] != "" {
 		t.Errorf("got %v", lv.ObjectMeta)
 	}
 }
@@ -147,10 +148,10 @@ func TestACopyIsNotApartFromItsSource(t *testing.T) {
 		return request
 	}
 	here := copied(c.grouped("b", byNode, required, "node1"))
-	here.Parameters[v1alpha1.SourcePlacementParameter] = v1alpha1.SourceNodeOnly
+	here.Parameters[wellknown.SourcePlacementParameter] = wellknown.SourceNodeOnly
 	c.wantRefusal("required", here, codes.ResourceExhausted,
-		"copy of pvc-a", "claim ns/a", "ns/web", v1alpha1.SpreadPolicyLabel)
-	here.Parameters[v1alpha1.SourcePlacementParameter] = v1alpha1.PreferSourceNode
+		"copy of pvc-a", "claim ns/a", "ns/web", wellknown.SpreadPolicyLabel)
+	here.Parameters[wellknown.SourcePlacementParameter] = wellknown.PreferSourceNode
 	here.AccessibilityRequirements = on("node2", "node1")
 	c.wantNode("elsewhere", here, "node2")
 	c.wantNode("preferred", copied(c.grouped("c", byNode, preferred, "node1")), "node1")
@@ -170,7 +171,7 @@ func TestLabelsThatAreNotValid(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}
 	c.must(c.api.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "good"}, claim))
 	for _, labels := range []map[string]string{
-		{v1alpha1.SpreadGroupLabel: "web", v1alpha1.SpreadLabel: "rack"}, {v1alpha1.SpreadGroupLabel: "other"}, nil} {
+		{wellknown.SpreadGroupLabel: "web", wellknown.SpreadLabel: "rack"}, {wellknown.SpreadGroupLabel: "other"}, nil} {
 		claim.Labels = labels
 		c.must(c.api.Update(t.Context(), claim))
 		c.wantNode("other labels", wantedFor("good", "node1"), "node1")

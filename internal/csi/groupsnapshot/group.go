@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
@@ -161,7 +161,7 @@ func checkSources(ids []string) error {
 // otherSource returns the source of a member that is not one of the IDs, or "".
 func otherSource(members []*topolvmv1.LogicalVolume, ids []string) string {
 	for _, lv := range members {
-		if source := lv.Annotations[v1alpha1.GroupSourceAnnotation]; !slices.Contains(ids, source) {
+		if source := lv.Annotations[wellknown.GroupSourceAnnotation]; !slices.Contains(ids, source) {
 			return source
 		}
 	}
@@ -175,7 +175,7 @@ func (s *Server) Members(ctx context.Context, id string) ([]*topolvmv1.LogicalVo
 		for i := range list.Items {
 			members = append(members, &list.Items[i])
 		}
-	}, client.MatchingLabels{v1alpha1.GroupLabel: id})
+	}, client.MatchingLabels{wellknown.GroupLabel: id})
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "group snapshot %s: %v", id, err)
 	}
@@ -283,7 +283,7 @@ func (g *group) message() *csi.VolumeGroupSnapshot {
 	created := timestamppb.New(g.members[0].CreationTimestamp.Time)
 	answer := &csi.VolumeGroupSnapshot{GroupSnapshotId: g.id, CreationTime: created, ReadyToUse: true}
 	for _, lv := range g.members {
-		snapshot := volumespec.SnapshotMessage(lv, lv.Annotations[v1alpha1.GroupSourceAnnotation])
+		snapshot := volumespec.SnapshotMessage(lv, lv.Annotations[wellknown.GroupSourceAnnotation])
 		snapshot.GroupSnapshotId, snapshot.CreationTime = g.id, created
 		answer.Snapshots = append(answer.Snapshots, snapshot)
 	}
@@ -305,7 +305,7 @@ func (s *Server) desiredMembers(ctx context.Context, g *group,
 			return nil, err
 		case source == nil:
 			return nil, status.Errorf(codes.NotFound, "volume %s does not exist, or is not a volume of driver %s: a "+
-				"group snapshot can only have volumes of one driver", id, v1alpha1.DriverName)
+				"group snapshot can only have volumes of one driver", id, wellknown.DriverName)
 		case thick[source.Spec.DeviceClass]:
 			return nil, status.Errorf(codes.InvalidArgument, "volume %s (LogicalVolume %s) is in device class %s, "+
 				"which is thick: a group snapshot can only have thin volumes", id, source.Name, source.Spec.DeviceClass)
@@ -323,12 +323,12 @@ func (s *Server) desiredMembers(ctx context.Context, g *group,
 // creates anything, so the object of a node whose agent has no group snapshots is simply deleted.
 func NewMember(group string, source *topolvmv1.LogicalVolume, id, claim string) *topolvmv1.LogicalVolume {
 	lv := volumespec.Snapshot(MemberName(group, source.Name), source, claim)
-	lv.Labels = map[string]string{v1alpha1.GroupLabel: group}
+	lv.Labels = map[string]string{wellknown.GroupLabel: group}
 	if lv.Annotations == nil {
 		lv.Annotations = map[string]string{}
 	}
-	lv.Annotations[v1alpha1.GroupSourceAnnotation] = id
-	lv.Annotations[v1alpha1.GroupPendingAnnotation] = group
-	lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "group snapshot"
+	lv.Annotations[wellknown.GroupSourceAnnotation] = id
+	lv.Annotations[wellknown.GroupPendingAnnotation] = group
+	lv.Annotations[wellknown.PendingDeletionAnnotation] = "group snapshot"
 	return lv
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -74,7 +74,7 @@ func (s *Server) ensureMembers(ctx context.Context, g *group,
 // isAbandoned reports whether an earlier call has begun to remove the group, so that size members cannot be completed.
 func (g *group) isAbandoned(size int) bool {
 	return slices.ContainsFunc(g.members, func(lv *topolvmv1.LogicalVolume) bool {
-		begun := lv.Annotations[v1alpha1.GroupRequestAnnotation] != ""
+		begun := lv.Annotations[wellknown.GroupRequestAnnotation] != ""
 		return !lv.DeletionTimestamp.IsZero() || begun && len(g.members) < size
 	})
 }
@@ -96,7 +96,7 @@ func leadersOf(members []*topolvmv1.LogicalVolume) ([]*leader, error) {
 	for _, lv := range members {
 		l := of[lv.Spec.NodeName]
 		if l == nil {
-			l = &leader{lv: lv, text: lv.Annotations[v1alpha1.GroupRequestAnnotation]}
+			l = &leader{lv: lv, text: lv.Annotations[wellknown.GroupRequestAnnotation]}
 			request, err := service.GroupRequestOf(lv)
 			if err != nil {
 				return nil, status.Error(codes.Internal, err.Error())
@@ -380,8 +380,8 @@ func (s *Server) settle(ctx context.Context, g *group) error {
 			continue
 		}
 		before := lv.DeepCopy()
-		for _, key := range []string{v1alpha1.GroupPendingAnnotation, v1alpha1.PendingDeletionAnnotation,
-			v1alpha1.GroupRequestAnnotation, v1alpha1.GroupStateAnnotation} {
+		for _, key := range []string{wellknown.GroupPendingAnnotation, wellknown.PendingDeletionAnnotation,
+			wellknown.GroupRequestAnnotation, wellknown.GroupStateAnnotation} {
 			delete(lv.Annotations, key)
 		}
 		if err := s.volumes.Client.Patch(ctx, lv, client.MergeFrom(before)); err != nil {
@@ -398,7 +398,7 @@ func (s *Server) withdrawAll(ctx context.Context, members []*topolvmv1.LogicalVo
 		if err == nil && service.IsPendingInGroup(lv) {
 			// An agent without group snapshots removes it, too.
 			before := lv.DeepCopy()
-			delete(lv.Annotations, v1alpha1.PendingDeletionAnnotation)
+			delete(lv.Annotations, wellknown.PendingDeletionAnnotation)
 			err = s.volumes.Client.Patch(ctx, lv, client.MergeFrom(before))
 		}
 		if client.IgnoreNotFound(err) != nil {

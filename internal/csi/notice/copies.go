@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
@@ -72,7 +72,7 @@ func (c *Copies) Reconcile(ctx context.Context, request reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 	}
-	pods, err := c.podsOf(ctx, lv.Annotations[v1alpha1.ClaimAnnotation])
+	pods, err := c.podsOf(ctx, lv.Annotations[wellknown.ClaimAnnotation])
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -80,7 +80,7 @@ func (c *Copies) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		// The recorder joins events about the same objects to a series with the first note. The related object has a
 		// resource version, which changes with the progress.
 		c.recorder.Eventf(pod, lv, copyingVolume.Type, copyingVolume.Reason, copyingVolume.Action, copyingVolume.Text,
-			lv.Annotations[v1alpha1.ClaimAnnotation], lv.Status.Message)
+			lv.Annotations[wellknown.ClaimAnnotation], lv.Status.Message)
 	}
 	c.sent[request.NamespacedName] = c.now()
 	return reconcile.Result{RequeueAfter: copyInterval}, nil
@@ -90,7 +90,7 @@ func (c *Copies) Reconcile(ctx context.Context, request reconcile.Request) (reco
 func (c *Copies) podsOf(ctx context.Context, claim string) ([]*corev1.Pod, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(claim)
 	if err != nil {
-		return nil, fmt.Errorf("read annotation %s: %w", v1alpha1.ClaimAnnotation, err)
+		return nil, fmt.Errorf("read annotation %s: %w", wellknown.ClaimAnnotation, err)
 	}
 	var pods []*corev1.Pod
 	err = paging.Until(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) bool {
@@ -112,8 +112,8 @@ func (c *Copies) podsOf(ctx context.Context, claim string) ([]*corev1.Pod, error
 func isCopied(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	return ok && lv.DeletionTimestamp.IsZero() && lv.Spec.Source != "" && lv.Status.VolumeID == "" &&
-		lv.Status.Code == codes.Aborted && lv.Status.Message != "" && lv.Annotations[v1alpha1.ClaimAnnotation] != "" &&
-		lv.Labels[v1alpha1.MoveLabel] == ""
+		lv.Status.Code == codes.Aborted && lv.Status.Message != "" && lv.Annotations[wellknown.ClaimAnnotation] != "" &&
+		lv.Labels[wellknown.MoveLabel] == ""
 }
 
 // SetupWithManager starts the controller with the manager.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -39,7 +39,7 @@ func podWith(name, claim, node string) *corev1.Pod {
 
 func copyOf(change func(lv *topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1",
-		Annotations: map[string]string{v1alpha1.ClaimAnnotation: "shop/data"}},
+		Annotations: map[string]string{wellknown.ClaimAnnotation: "shop/data"}},
 		Spec:   topolvmv1.LogicalVolumeSpec{Source: "pvc-0"},
 		Status: topolvmv1.LogicalVolumeStatus{Code: codes.Aborted, Message: "1 of 2 MiB (50 %)"}}
 	if change != nil {
@@ -92,7 +92,7 @@ func TestAPodSaysHowMuchOfItsVolumeIsCopied(t *testing.T) {
 			lv.Status.Code = codes.Unavailable
 		}},
 		"target of a move": {pod: podWith("web", "data", ""), change: func(lv *topolvmv1.LogicalVolume) {
-			lv.Labels = map[string]string{v1alpha1.MoveLabel: "uid"}
+			lv.Labels = map[string]string{wellknown.MoveLabel: "uid"}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
@@ -149,7 +149,7 @@ func (c *Claims) classOf(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if err := c.cache.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, class); err != nil {
 		return "", false, client.IgnoreNotFound(err)
 	}
-	return class.Parameters[v1alpha1.DeviceClassParameter], class.Provisioner == v1alpha1.DriverName, nil
+	return class.Parameters[wellknown.DeviceClassParameter], class.Provisioner == wellknown.DriverName, nil
 }
 
 // room is the capacity of a node.
@@ -229,7 +229,7 @@ func (v *Volumes) Reconcile(ctx context.Context, request reconcile.Request) (rec
 // create none without.
 func lacksClaim(object client.Object) bool {
 	pv, ok := object.(*corev1.PersistentVolume)
-	return ok && pv.DeletionTimestamp.IsZero() && pv.Spec.CSI != nil && pv.Spec.CSI.Driver == v1alpha1.DriverName &&
+	return ok && pv.DeletionTimestamp.IsZero() && pv.Spec.CSI != nil && pv.Spec.CSI.Driver == wellknown.DriverName &&
 		pv.Spec.ClaimRef == nil
 }
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -28,12 +28,12 @@ var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
 func nodeWith(name, class, bytes string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + class: bytes}}}
+		Annotations: map[string]string{wellknown.CapacityAnnotationPrefix + class: bytes}}}
 }
 
 func storageClass(name, provisioner, class string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner,
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: class}}
+		Parameters: map[string]string{wellknown.DeviceClassParameter: class}}
 }
 
 func claimOf(class, size string) *corev1.PersistentVolumeClaim {
@@ -135,10 +135,10 @@ func TestAClaimThatGetsCapacityIsForgotten(t *testing.T) {
 		}
 	}
 	sent("too large", 1)
-	node.Annotations[v1alpha1.CapacityAnnotationPrefix+"vg1"] = "9999999999"
+	node.Annotations[wellknown.CapacityAnnotationPrefix+"vg1"] = "9999999999"
 	update(node)
 	sent("fits", 0)
-	node.Annotations[v1alpha1.CapacityAnnotationPrefix+"vg1"] = "1"
+	node.Annotations[wellknown.CapacityAnnotationPrefix+"vg1"] = "1"
 	update(node)
 	sent("too large again", 1)
 	if err := api.Delete(t.Context(), claim); err != nil {

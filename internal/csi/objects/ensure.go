@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -103,15 +103,15 @@ func (v *Volumes) setFinalizer(ctx context.Context, desired *topolvmv1.LogicalVo
 		}
 	}
 	if others || !ready {
-		controllerutil.RemoveFinalizer(desired, v1alpha1.LogicalVolumeFinalizer)
-		delete(desired.Labels, v1alpha1.CreatedByLabel)
+		controllerutil.RemoveFinalizer(desired, wellknown.LogicalVolumeFinalizer)
+		delete(desired.Labels, wellknown.CreatedByLabel)
 		return nil
 	}
-	controllerutil.AddFinalizer(desired, v1alpha1.LogicalVolumeFinalizer)
+	controllerutil.AddFinalizer(desired, wellknown.LogicalVolumeFinalizer)
 	if desired.Labels == nil {
 		desired.Labels = map[string]string{}
 	}
-	desired.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
+	desired.Labels[wellknown.CreatedByLabel] = wellknown.CreatedByController
 	return nil
 }
 

@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func readyNode(name string, ready corev1.ConditionStatus, class string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + class: "1000000000"}}}
+		Annotations: map[string]string{wellknown.CapacityAnnotationPrefix + class: "1000000000"}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	return node
 }
@@ -48,9 +48,9 @@ func TestTheFinalizerIsThereFromTheStartIfNoOtherNodeCanCreateTheVolume(t *testi
 				if err := v.setFinalizer(t.Context(), desired); err != nil {
 					t.Fatal(err)
 				}
-				got := slices.Equal(desired.Finalizers, []string{v1alpha1.LogicalVolumeFinalizer})
+				got := slices.Equal(desired.Finalizers, []string{wellknown.LogicalVolumeFinalizer})
 				if got != test.want ||
-					got != (desired.Labels[v1alpha1.CreatedByLabel] == v1alpha1.CreatedByController) {
+					got != (desired.Labels[wellknown.CreatedByLabel] == wellknown.CreatedByController) {
 					t.Errorf("got the finalizers %q and the labels %v", desired.Finalizers, desired.Labels)
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // waiters are calls that wait for a change of a LogicalVolume. The event handler of the informer wakes them.
@@ -176,7 +176,7 @@ func TimeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 
 // reasonOf returns why a volume is delayed.
 func reasonOf(lv *topolvmv1.LogicalVolume) string {
-	if lv.Annotations[v1alpha1.CloneVolumeAnnotation] != "" && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "" &&
+	if lv.Annotations[wellknown.CloneVolumeAnnotation] != "" && lv.Annotations[wellknown.FenceTimeAnnotation] == "" &&
 		lv.Status.Code == codes.Aborted {
 		return lv.Status.Message // The operator wrote it: the node has nothing to do yet.
 	}

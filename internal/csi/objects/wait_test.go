@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -19,7 +19,7 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 	now := metav1.Now()
 	object := func(change func(*topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1",
-			Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}}}
+			Finalizers: []string{wellknown.LogicalVolumeFinalizer}}}
 		lv.Status.VolumeID = "watched"
 		if change != nil {
 			change(lv)

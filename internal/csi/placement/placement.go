@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
@@ -112,15 +113,15 @@ func allowedNodes(source *volumespec.Source, requirement *csi.TopologyRequiremen
 	if source.MustStay() {
 		if len(requisite) > 0 && !slices.Contains(requisite, source.Node()) {
 			return nil, status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and its StorageClass has "+
-				"%s %s, so it can only be on node %s", source.LV.Name, v1alpha1.SourcePlacementParameter,
-				v1alpha1.SourceNodeOnly, source.Node())
+				"%s %s, so it can only be on node %s", source.LV.Name, wellknown.SourcePlacementParameter,
+				wellknown.SourceNodeOnly, source.Node())
 		}
 		return []string{source.Node()}, nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), requisite...)
 	if requirement != nil && len(allowed) == 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "accessibility_requirements have no node (topology key %s)",
-			v1alpha1.TopologyNodeKey)
+			wellknown.TopologyNodeKey)
 	}
 	return allowed, nil
 }
@@ -203,7 +204,7 @@ func isScheduled(claim *corev1.PersistentVolumeClaim) bool {
 func nodesOf(terms []*csi.Topology) []string {
 	var nodes []string
 	for _, term := range terms {
-		if node := term.GetSegments()[v1alpha1.TopologyNodeKey]; node != "" {
+		if node := term.GetSegments()[wellknown.TopologyNodeKey]; node != "" {
 			nodes = append(nodes, node)
 		}
 	}

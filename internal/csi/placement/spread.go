@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 )
 
@@ -33,7 +34,7 @@ func SetSpread(desired *topolvmv1.LogicalVolume, claim *corev1.PersistentVolumeC
 	if spread.Group == "" {
 		return nil
 	}
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.SpreadAnnotation, spread.String())
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.SpreadAnnotation, spread.String())
 	metav1.SetMetaDataLabel(&desired.ObjectMeta, v1alpha1.SpreadGroupHashLabel, spread.GroupHash())
 	return nil
 }
@@ -52,7 +53,7 @@ type neighbors struct {
 func (p *Placer) neighborsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	spread v1alpha1.Spread) (neighbors, error) {
 	others := neighbors{spread: spread, nodes: map[string]string{}}
-	if spread.Scope != v1alpha1.SpreadNode {
+	if spread.Scope != wellknown.SpreadNode {
 		return others, nil
 	}
 	// In this order, a volume that another call creates meanwhile is in one of them.
@@ -81,7 +82,7 @@ func (n neighbors) refusal(node, source string) error {
 		return status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, so it can only be on node %s, "+
 			"which has %s: both are in spread group %s, which requires different nodes: set label %s of the claim to "+
 			"%s, or copy the data to a new volume with a Pod", source, node, neighbor, n.spread.Group,
-			v1alpha1.SpreadPolicyLabel, v1alpha1.SpreadPreferred)
+			wellknown.SpreadPolicyLabel, wellknown.SpreadPreferred)
 	}
 	return status.Errorf(codes.ResourceExhausted, "node %s has %s: both are in spread group %s, which requires "+
 		"different nodes: give the Pods topologySpreadConstraints or anti-affinity, so that the scheduler selects "+
@@ -104,8 +105,8 @@ func (n neighbors) excluded() string {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf(", without the nodes of spread group %s, which requires different nodes (%s): add a node, or "+
-		"set label %s of the claim to %s", n.spread.Group, strings.Join(list, "; "), v1alpha1.SpreadPolicyLabel,
-		v1alpha1.SpreadPreferred)
+		"set label %s of the claim to %s", n.spread.Group, strings.Join(list, "; "), wellknown.SpreadPolicyLabel,
+		wellknown.SpreadPreferred)
 }
 
 // groupLocks serialize the selection of nodes for the volumes of a spread group. The zero value is ready for use.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/test/memory"
@@ -24,10 +25,10 @@ import (
 func neighbor(t *testing.T, api client.Client, node, claim, spread string) *topolvmv1.LogicalVolume {
 	t.Helper()
 	lv := volumespec.New("pvc-on-"+node, 1<<20, claim)
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, spread)
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, spread)
 	lv.Labels = map[string]string{v1alpha1.SpreadGroupHashLabel: v1alpha1.Spread{Group: "ns/web"}.GroupHash()}
 	lv.Spec.NodeName = node
-	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+	lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 	if err := api.Create(t.Context(), lv); err != nil {
 		t.Fatal(err)
 	}
@@ -49,13 +50,13 @@ func TestNeighbors(t *testing.T) {
 	desired := volumespec.New(own.Name, 1<<20, "ns/a")
 	for node, claim := range map[string]string{"placed": "ns/h", "placed-too": "ns/a"} {
 		lv := volumespec.New("pvc-of-"+node, 1<<20, claim)
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, "node:preferred:ns/web")
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, "node:preferred:ns/web")
 		lv.Spec.NodeName = node
 		p.placed.Store(lv.Name, lv)
 	}
-	for scope, want := range map[string][]string{v1alpha1.SpreadNode: {"device", "other", "placed"}, v1alpha1.SpreadDevice: nil} {
+	for scope, want := range map[string][]string{wellknown.SpreadNode: {"device", "other", "placed"}, wellknown.SpreadDevice: nil} {
 		others, err := p.neighborsOf(t.Context(), desired, v1alpha1.Spread{Group: "ns/web", Scope: scope,
-			Policy: v1alpha1.SpreadRequired})
+			Policy: wellknown.SpreadRequired})
 		if got := slices.Sorted(maps.Keys(others.nodes)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, %v", scope, got, err)
 		}

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -352,13 +352,13 @@ func expandEarlier(t *testing.T, api client.Client, create func(...client.Object
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("earlier"), AccessModes: modes,
 			Resources: corev1.VolumeResourceRequirements{Requests: sizes.DeepCopy()}}}
 	create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
-		Provisioner: v1alpha1.EarlierDriverName, AllowVolumeExpansion: ptr.To(true)}, claim)
+		Provisioner: wellknown.EarlierDriverName, AllowVolumeExpansion: ptr.To(true)}, claim)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-earlier"},
 		Spec: corev1.PersistentVolumeSpec{Capacity: sizes, AccessModes: modes, StorageClassName: "earlier",
 			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: namespace,
 				Name: claim.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-earlier"}}}}
+				Driver: wellknown.EarlierDriverName, VolumeHandle: "id-earlier"}}}}
 	create(volume)
 	expand(t, api, claim, volume)
 	return func() string {

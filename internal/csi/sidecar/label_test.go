@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func TestAPersistentVolumeIsLabeledWithItsNode(t *testing.T) {
@@ -16,7 +16,7 @@ func TestAPersistentVolumeIsLabeledWithItsNode(t *testing.T) {
 	}
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}
+			Key: wellknown.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}
 	labelNode(pv)
 	if pv.Labels["kubernetes.io/hostname"] != "n1" {
 		t.Errorf("got the labels %v", pv.Labels)

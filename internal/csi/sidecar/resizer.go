@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // resizer expands volumes whose claims request more, and modifies those whose claims request another
@@ -84,8 +84,8 @@ func (r *earlierResizer) Start(ctx context.Context) error {
 	case <-r.Earlier:
 	}
 	log.FromContext(ctx).Info("expanding volumes of the driver of an earlier TopoLVM", "driver",
-		v1alpha1.EarlierDriverName)
-	return r.expand(ctx, v1alpha1.EarlierDriverName, &earlierClient{&driverClient{connection: r.connection}})
+		wellknown.EarlierDriverName)
+	return r.expand(ctx, wellknown.EarlierDriverName, &earlierClient{&driverClient{connection: r.connection}})
 }
 
 // earlierClient is the CSI client of earlierResizer.
@@ -99,7 +99,7 @@ func (c *earlierClient) Expand(ctx context.Context, volumeID string, requestByte
 	size, onNode, err := c.driverClient.Expand(ctx, volumeID, requestBytes, secrets, capability)
 	if status.Code(err) == codes.NotFound {
 		err = status.Errorf(codes.Unavailable, "no LogicalVolume of the API group %s has the volume ID %s yet: see "+
-			"the events of the PersistentVolume", v1alpha1.DriverName, volumeID)
+			"the events of the PersistentVolume", wellknown.DriverName, volumeID)
 	}
 	return size, onNode, err
 }

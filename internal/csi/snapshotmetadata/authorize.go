@@ -10,7 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 )
 
@@ -42,7 +42,7 @@ func (s *Server) authorize(ctx context.Context, c caller) (user string, err erro
 
 // review asks the API server.
 func (s *Server) review(ctx context.Context, c caller) (user string, err error) {
-	const audience = lvmv1alpha1.SnapshotMetadataAudience
+	const audience = wellknown.SnapshotMetadataAudience
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: c.token,
 		Audiences: []string{audience}}}
 	if err := s.Client.Create(ctx, review); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) review(ctx context.Context, c caller) (user string, err error) 
 	// A server that does not know audiences returns none, and accepts the token of any audience.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience) {
 		return "", status.Errorf(codes.Unauthenticated, "the token is not valid for the audience %q, which "+
-			"SnapshotMetadataService %s names", audience, lvmv1alpha1.DriverName)
+			"SnapshotMetadataService %s names", audience, wellknown.DriverName)
 	}
 	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: review.Status.User.Username, UID: review.Status.User.UID, Groups: review.Status.User.Groups,

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/agentpod"
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 )
@@ -27,7 +27,7 @@ type Dialer struct {
 // Dial returns a connection to the agent of a node, with credentials of now. Another program at the address of the Pod
 // is not accepted: the agent must have the certificate of the node. The connection is opened by the first call.
 func (d *Dialer) Dial(ctx context.Context, node string) (*grpc.ClientConn, error) {
-	address, err := agentpod.Address(ctx, d.Live, d.Namespace, node, lvmv1alpha1.AgentPort)
+	address, err := agentpod.Address(ctx, d.Live, d.Namespace, node, wellknown.AgentPort)
 	if err != nil {
 		return nil, err
 	}

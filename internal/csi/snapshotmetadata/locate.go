@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // node returns the node that has a snapshot, by its CSI ID. It reads the LogicalVolume from the API server: a cache
@@ -56,9 +56,9 @@ func (s *Server) handle(ctx context.Context, namespace, name string) (string, er
 		return "", status.Errorf(codes.Unavailable, "VolumeSnapshotContent %s is bound to VolumeSnapshot %s/%s, not "+
 			"to %s/%s", content.Name, ref.Namespace, ref.Name, namespace, name)
 	}
-	if content.Spec.Driver != lvmv1alpha1.DriverName {
+	if content.Spec.Driver != wellknown.DriverName {
 		return "", status.Errorf(codes.InvalidArgument, "VolumeSnapshot %s/%s is of the driver %s, not of %s",
-			namespace, name, content.Spec.Driver, lvmv1alpha1.DriverName)
+			namespace, name, content.Spec.Driver, wellknown.DriverName)
 	}
 	if content.Status == nil || !ptr.Deref(content.Status.ReadyToUse, false) ||
 		ptr.Deref(content.Status.SnapshotHandle, "") == "" {

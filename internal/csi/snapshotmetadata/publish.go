@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 )
@@ -68,14 +68,14 @@ func Address(host string) string { return net.JoinHostPort(host, servicePort) }
 
 // Host returns the name of the Service in a namespace, which its certificate has.
 func Host(namespace string) string {
-	return lvmv1alpha1.SnapshotMetadataService + "." + namespace + ".svc"
+	return wellknown.SnapshotMetadataService + "." + namespace + ".svc"
 }
 
 // Start maintains the object until the context ends. The API, the CSIDriver and the authorities can change.
 func (p *Publisher) Start(ctx context.Context) error {
 	periodic.Run(ctx, p.ensure, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot publish the service for changed blocks", "object",
-			lvmv1alpha1.DriverName)
+			wellknown.DriverName)
 	})
 	return nil
 }
@@ -122,12 +122,12 @@ func (p *Publisher) version() (string, error) {
 // as TopoLVM's own.
 func (p *Publisher) driver(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 	driver := metadataOf(storagev1.SchemeGroupVersion.WithKind("CSIDriver"))
-	err := p.Client.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.DriverName}, driver)
+	err := p.Client.Get(ctx, client.ObjectKey{Name: wellknown.DriverName}, driver)
 	if apierrors.IsNotFound(err) || err == nil && !driver.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read CSIDriver %s: %w", lvmv1alpha1.DriverName, err)
+		return nil, fmt.Errorf("read CSIDriver %s: %w", wellknown.DriverName, err)
 	}
 	if driver.Labels[managedBy] != operatorName {
 		return nil, nil
@@ -138,19 +138,19 @@ func (p *Publisher) driver(ctx context.Context) (*metav1.PartialObjectMetadata, 
 // remove deletes the object if it exists and the operator created it.
 func (p *Publisher) remove(ctx context.Context, object schema.GroupVersionKind) error {
 	found := metadataOf(object)
-	err := p.Client.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.DriverName}, found)
+	err := p.Client.Get(ctx, client.ObjectKey{Name: wellknown.DriverName}, found)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", kind, lvmv1alpha1.DriverName, err)
+		return fmt.Errorf("read %s %s: %w", kind, wellknown.DriverName, err)
 	}
 	if found.Labels[managedBy] != operatorName {
 		return nil
 	}
 	err = p.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s %s: %w", kind, lvmv1alpha1.DriverName, err)
+		return fmt.Errorf("delete %s %s: %w", kind, wellknown.DriverName, err)
 	}
 	return nil
 }
@@ -160,11 +160,11 @@ func service(object schema.GroupVersionKind, driver *metav1.PartialObjectMetadat
 	trusted []byte) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"address":  Address(Host(namespace)),
-		"audience": lvmv1alpha1.SnapshotMetadataAudience,
+		"audience": wellknown.SnapshotMetadataAudience,
 		"caCert":   base64.StdEncoding.EncodeToString(trusted),
 	}}}
 	u.SetGroupVersionKind(object)
-	u.SetName(lvmv1alpha1.DriverName)
+	u.SetName(wellknown.DriverName)
 	u.SetLabels(map[string]string{"app.kubernetes.io/part-of": "lvms", managedBy: operatorName})
 	u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "CSIDriver",
 		Name: driver.Name, UID: driver.UID}})

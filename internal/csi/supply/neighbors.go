@@ -8,13 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
 
 // SpreadOf returns how a LogicalVolume is kept apart. If it is not, or its annotation is not valid, it is the zero
 // value.
 func SpreadOf(lv *topolvmv1.LogicalVolume) v1alpha1.Spread {
-	spread, _ := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
+	spread, _ := v1alpha1.ParseSpread(lv.Annotations[wellknown.SpreadAnnotation])
 	return spread
 }
 
@@ -37,9 +38,9 @@ func Neighbors(ctx context.Context, live client.Reader, of *topolvmv1.LogicalVol
 // AddNeighbor adds the node of a LogicalVolume to nodes, with a description of the volume, if it is a volume of another
 // claim of the spread group of a volume, and is not being deleted.
 func AddNeighbor(nodes map[string]string, lv, of *topolvmv1.LogicalVolume, spread v1alpha1.Spread) {
-	claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+	claim := lv.Annotations[wellknown.ClaimAnnotation]
 	if lv.Name != of.Name && lv.DeletionTimestamp.IsZero() && SpreadOf(lv).Group == spread.Group &&
-		claim != of.Annotations[v1alpha1.ClaimAnnotation] {
+		claim != of.Annotations[wellknown.ClaimAnnotation] {
 		nodes[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name, claim)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // IsRegistered reports whether the driver is registered with the kubelet of a node. It is registered while an agent
 // runs there. The capacity annotations of the Node, in contrast, remain when the agent ends.
 func IsRegistered(node *storagev1.CSINode) bool {
 	return slices.ContainsFunc(node.Spec.Drivers,
-		func(d storagev1.CSINodeDriver) bool { return d.Name == v1alpha1.DriverName })
+		func(d storagev1.CSINodeDriver) bool { return d.Name == wellknown.DriverName })
 }
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -67,7 +68,7 @@ func CapacityOf(node client.Object, class string) int64 {
 	if class == "" {
 		class = defaultClassKey
 	}
-	room, err := strconv.ParseInt(node.GetAnnotations()[v1alpha1.CapacityAnnotationPrefix+class], 10, 64)
+	room, err := strconv.ParseInt(node.GetAnnotations()[wellknown.CapacityAnnotationPrefix+class], 10, 64)
 	if err != nil || room < 0 {
 		return 0
 	}
@@ -79,7 +80,7 @@ func Offers(node client.Object, class string) bool {
 	if class == "" {
 		class = defaultClassKey
 	}
-	_, ok := node.GetAnnotations()[v1alpha1.CapacityAnnotationPrefix+class]
+	_, ok := node.GetAnnotations()[wellknown.CapacityAnnotationPrefix+class]
 	return ok
 }
 
@@ -125,8 +126,8 @@ func IsPending(lv *topolvmv1.LogicalVolume) bool {
 // its logical volume nevertheless: the target of a copy that has begun, and the owner of the volume on the earlier
 // node.
 func isMoveWithVolume(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.RetireAnnotation] != "" ||
-		lv.Annotations[v1alpha1.MoveVolumeAnnotation] != "" && lv.Annotations[v1alpha1.CopiedAnnotation] != ""
+	return lv.Annotations[wellknown.RetireAnnotation] != "" ||
+		lv.Annotations[wellknown.MoveVolumeAnnotation] != "" && lv.Annotations[wellknown.CopiedAnnotation] != ""
 }
 
 // IsRefused reports whether the node refused to create a volume.

@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // A tenant may request any size. Until the node refuses it, the capacity for others is what it was.
 func TestARequestThatCannotBeFulfilledTakesNoCapacity(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1",
-		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + "ssd": "1000"}}}
+		Annotations: map[string]string{wellknown.CapacityAnnotationPrefix + "ssd": "1000"}}}
 	for name, tt := range map[string]struct {
 		requests []int64
 		want     int64

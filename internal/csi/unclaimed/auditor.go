@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
@@ -153,7 +154,7 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 			first = a.now()
 		}
 		since[lv.UID] = first
-		if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !marked && a.now().Sub(first) < settleTime {
+		if _, marked := lv.Annotations[wellknown.UnclaimedAnnotation]; !marked && a.now().Sub(first) < settleTime {
 			return true, nil
 		}
 		if refused {
@@ -183,7 +184,7 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 // the operator is killed, or if the copy was withdrawn. No PersistentVolume and no VolumeSnapshotContent refers to it.
 func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	since map[types.UID]time.Time) (early bool, err error) {
-	copied := lv.Annotations[v1alpha1.CopyForAnnotation]
+	copied := lv.Annotations[wellknown.CopyForAnnotation]
 	first, before := a.since[lv.UID]
 	target := &topolvmv1.LogicalVolume{}
 	err = a.Live.Get(ctx, client.ObjectKey{Name: copied}, target)
@@ -214,7 +215,7 @@ func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVol
 
 // unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
-	_, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]
+	_, marked := lv.Annotations[wellknown.UnclaimedAnnotation]
 	switch {
 	case !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
@@ -232,7 +233,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 
 // lacksClaim reports whether the claim of a LogicalVolume does not exist, or is not known.
 func (a *Auditor) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, named := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/")
 	if !named {
 		return true, nil
 	}
@@ -277,7 +278,7 @@ var found = event.Warning("UnclaimedLogicalVolume", "Audit",
 
 // mark adds or removes the mark of a LogicalVolume.
 func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaimed bool) error {
-	if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; marked == unclaimed {
+	if _, marked := lv.Annotations[wellknown.UnclaimedAnnotation]; marked == unclaimed {
 		return nil
 	}
 	value := "null"
@@ -285,7 +286,7 @@ func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaim
 		value = `"true"`
 	}
 	patch := client.RawPatch(types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, wellknown.UnclaimedAnnotation, value))
 	if err := a.Client.Patch(ctx, lv, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("annotate LogicalVolume %s: %w", lv.Name, err))
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -36,7 +37,7 @@ func volume(name, claim string) *topolvmv1.LogicalVolume {
 	lv.Spec.Size = resource.MustParse("1Gi")
 	lv.Status.CurrentSize = &lv.Spec.Size
 	if claim != "" {
-		lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+		lv.Annotations = map[string]string{wellknown.ClaimAnnotation: claim}
 	}
 	return lv
 }
@@ -127,7 +128,7 @@ func (s *setup) marked() string {
 	}
 	var names []string
 	for _, lv := range list.Items {
-		if lv.Annotations[v1alpha1.UnclaimedAnnotation] == "true" {
+		if lv.Annotations[wellknown.UnclaimedAnnotation] == "true" {
 			names = append(names, lv.Name)
 		}
 	}
@@ -142,8 +143,8 @@ func TestWhoIsUnclaimed(t *testing.T) {
 		&metav1.Time{Time: time.Unix(1, 0)}
 	objects := []client.Object{
 		unmade, going,
-		volume("pvc-bound", ""), persistent("pvc-bound", v1alpha1.DriverName, "handle-pvc-bound"),
-		volume("old-name", ""), persistent("static", v1alpha1.DriverName, "handle-old-name"),
+		volume("pvc-bound", ""), persistent("pvc-bound", wellknown.DriverName, "handle-pvc-bound"),
+		volume("old-name", ""), persistent("static", wellknown.DriverName, "handle-old-name"),
 		volume("pvc-foreign", ""), persistent("pvc-foreign", "other.io", "handle-pvc-foreign"),
 		volume("pvc-c1", "shop/pending"), claim("pending", "c1"),
 		volume("pvc-c2", "shop/again"), claim("again", "c9"),
@@ -200,16 +201,16 @@ func TestAMarkGoesWhenTheVolumeIsClaimedAgain(t *testing.T) {
 		}
 		return lv.Annotations
 	}
-	if got := whole(); got[v1alpha1.ClaimAnnotation] != "shop/gone" {
+	if got := whole(); got[wellknown.ClaimAnnotation] != "shop/gone" {
 		t.Errorf("what the cache has not is lost: %v", got)
 	}
-	if err := s.Client.Create(t.Context(), persistent("restored", v1alpha1.DriverName, "handle-pvc-1")); err != nil {
+	if err := s.Client.Create(t.Context(), persistent("restored", wellknown.DriverName, "handle-pvc-1")); err != nil {
 		t.Fatal(err)
 	}
 	if got, again := s.look(2 * settleTime); got != "" || again {
 		t.Errorf("got %q, %v", got, again)
 	}
-	if got := whole(); got[v1alpha1.ClaimAnnotation] != "shop/gone" {
+	if got := whole(); got[wellknown.ClaimAnnotation] != "shop/gone" {
 		t.Errorf("what the cache has not is lost: %v", got)
 	}
 }
@@ -218,8 +219,8 @@ func TestAReadThatFailsChangesNoMark(t *testing.T) {
 	for _, kind := range []string{"LogicalVolumeList", "PersistentVolumeList", "VolumeSnapshotContentList",
 		"PersistentVolumeClaim"} {
 		marked := volume("pvc-a", "")
-		marked.Annotations = map[string]string{v1alpha1.UnclaimedAnnotation: "true"}
-		s := newSetup(t, true, marked, persistent("a", v1alpha1.DriverName, "handle-pvc-a"),
+		marked.Annotations = map[string]string{wellknown.UnclaimedAnnotation: "true"}
+		s := newSetup(t, true, marked, persistent("a", wellknown.DriverName, "handle-pvc-a"),
 			volume("pvc-b", "shop/gone"))
 		s.look(0)
 		s.fail = kind
@@ -237,7 +238,7 @@ func TestAReadThatFailsChangesNoMark(t *testing.T) {
 func TestAllPagesAreRead(t *testing.T) {
 	objects := []client.Object{}
 	for i := range 3 {
-		objects = append(objects, persistent(fmt.Sprint("pv-", i), v1alpha1.DriverName, fmt.Sprint("handle-pvc-", i)),
+		objects = append(objects, persistent(fmt.Sprint("pv-", i), wellknown.DriverName, fmt.Sprint("handle-pvc-", i)),
 			volume(fmt.Sprint("pvc-", i), ""))
 	}
 	s := newSetup(t, false, objects...)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
@@ -46,7 +47,7 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 		return false, false, nil
 	case move != "" && (moves[move] || !lv.DeletionTimestamp.IsZero()):
 		return false, true, nil
-	case lv.Annotations[v1alpha1.RetireAnnotation] != "":
+	case lv.Annotations[wellknown.RetireAnnotation] != "":
 		return false, lv.Status.VolumeID == "", nil
 	}
 	first, before := a.since[lv.UID]
@@ -74,9 +75,9 @@ const movePrefix = "move-"
 // moveOf returns the UID of the VolumeMove for which a LogicalVolume was created, or "". The name of a target or
 // snapshot must show this too: whoever can write the annotation must not have another volume deleted.
 func moveOf(lv *topolvmv1.LogicalVolume) string {
-	move := lv.Annotations[v1alpha1.MoveAnnotation]
+	move := lv.Annotations[wellknown.MoveAnnotation]
 	name := movePrefix + move
-	if lv.Annotations[v1alpha1.RetireAnnotation] == "" && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
+	if lv.Annotations[wellknown.RetireAnnotation] == "" && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
 		return ""
 	}
 	return move

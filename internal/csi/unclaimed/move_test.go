@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // ofMove is a LogicalVolume of the VolumeMove with the UID "m".
 func ofMove(name string) *topolvmv1.LogicalVolume {
 	lv := volume(name, "shop/data")
-	lv.Annotations[v1alpha1.MoveAnnotation] = "m"
+	lv.Annotations[wellknown.MoveAnnotation] = "m"
 	return lv
 }
 
@@ -28,11 +29,11 @@ func volumeMove(uid string) *v1alpha1.VolumeMove {
 func TestWhatAVolumeMoveLeavesIsDeleted(t *testing.T) {
 	target := ofMove("move-m")
 	target.Status.VolumeID = ""
-	target.Annotations[v1alpha1.MoveVolumeAnnotation] = "handle"
+	target.Annotations[wellknown.MoveVolumeAnnotation] = "handle"
 	old := ofMove("moved-m")
-	old.Annotations[v1alpha1.RetireAnnotation] = "handle/m"
+	old.Annotations[wellknown.RetireAnnotation] = "handle/m"
 	pending := ofMove("moved-m")
-	pending.Annotations[v1alpha1.RetireAnnotation] = "handle/m"
+	pending.Annotations[wellknown.RetireAnnotation] = "handle/m"
 	pending.Status.VolumeID = ""
 	for name, tt := range map[string]struct {
 		lv            *topolvmv1.LogicalVolume
@@ -71,7 +72,7 @@ func TestWhatAVolumeMoveLeavesIsDeleted(t *testing.T) {
 			if apierrors.IsNotFound(err) == tt.stays || client.IgnoreNotFound(err) != nil {
 				t.Errorf("after the settle time: %v, want it to stay: %v", err, tt.stays)
 			}
-			if marked := got.Annotations[v1alpha1.UnclaimedAnnotation] != ""; marked != tt.marked {
+			if marked := got.Annotations[wellknown.UnclaimedAnnotation] != ""; marked != tt.marked {
 				t.Errorf("marked: %v", marked)
 			}
 		})
@@ -88,9 +89,9 @@ func TestTheFenceOfALostVolumeMoveIsRemoved(t *testing.T) {
 		"another move": {"m", volumeMove("x"), false}, "a clone": {"clone-uid", nil, true}} {
 		t.Run(name, func(t *testing.T) {
 			lv := volume("pvc-1", "shop/data")
-			lv.Annotations[v1alpha1.FenceAnnotation] = tt.fence
-			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
-			objects := []client.Object{lv, claim("data", "1"), persistent("pvc-1", v1alpha1.DriverName, "handle-pvc-1")}
+			lv.Annotations[wellknown.FenceAnnotation] = tt.fence
+			lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
+			objects := []client.Object{lv, claim("data", "1"), persistent("pvc-1", wellknown.DriverName, "handle-pvc-1")}
 			if tt.move != nil {
 				objects = append(objects, tt.move)
 			}
@@ -100,8 +101,8 @@ func TestTheFenceOfALostVolumeMoveIsRemoved(t *testing.T) {
 			s.look(2 * settleTime)
 			got := &topolvmv1.LogicalVolume{}
 			err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(lv), got)
-			_, fenced := got.Annotations[v1alpha1.FenceAnnotation]
-			_, timed := got.Annotations[v1alpha1.FenceTimeAnnotation]
+			_, fenced := got.Annotations[wellknown.FenceAnnotation]
+			_, timed := got.Annotations[wellknown.FenceTimeAnnotation]
 			if err != nil || fenced != tt.stays || timed != tt.stays {
 				t.Errorf("got the annotations %v: %v", got.Annotations, err)
 			}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
@@ -51,7 +51,7 @@ func (a *Auditor) markAllPending(ctx context.Context) error {
 
 // markPending marks a LogicalVolume if nothing waits for it, and the node has not created its volume meanwhile.
 func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[v1alpha1.UnclaimedAnnotation] != "" {
+	if lv.Annotations[wellknown.UnclaimedAnnotation] != "" {
 		return nil
 	}
 	abandoned, err := a.abandoned(ctx, lv)
@@ -59,7 +59,7 @@ func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 		return err
 	}
 	marked := lv.DeepCopy()
-	marked.Annotations[v1alpha1.UnclaimedAnnotation] = "true"
+	marked.Annotations[wellknown.UnclaimedAnnotation] = "true"
 	err = a.Client.Patch(ctx, marked, client.MergeFromWithOptions(lv, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -76,8 +76,8 @@ func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // LogicalVolume that was restored or is imported has a volume on its node: it has a PersistentVolume of its name, or an
 // annotation.
 func (a *Auditor) abandoned(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	if !strings.HasPrefix(lv.Name, volumePrefix) || lv.Annotations[v1alpha1.ClaimAnnotation] == "" ||
-		lv.Annotations[v1alpha1.ImportAnnotation] != "" {
+	if !strings.HasPrefix(lv.Name, volumePrefix) || lv.Annotations[wellknown.ClaimAnnotation] == "" ||
+		lv.Annotations[wellknown.ImportAnnotation] != "" {
 		return false, nil
 	}
 	if lacks, err := a.lacksClaim(ctx, lv); err != nil || !lacks {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // pending returns a LogicalVolume whose node has not created its volume yet.
@@ -22,12 +22,12 @@ func pending(name, claim string) *topolvmv1.LogicalVolume {
 func TestWhichPendingVolumesAreMarked(t *testing.T) {
 	refused, imported := pending("pvc-b", "shop/b"), pending("pvc-c", "shop/c")
 	refused.Status.Code = codes.ResourceExhausted
-	imported.Annotations[v1alpha1.ImportAnnotation] = "vg1/c"
+	imported.Annotations[wellknown.ImportAnnotation] = "vg1/c"
 	s := newSetup(t, true,
 		pending("pvc-gone", "shop/gone"), // its claim was deleted
 		pending("pvc-old", "shop/same"),  // its claim was deleted, and another one was created
 		pending("pvc-new", "shop/same"), claim("same", "new"),
-		pending("pvc-restored", "shop/r"), persistent("pvc-restored", v1alpha1.DriverName, "earlier"),
+		pending("pvc-restored", "shop/r"), persistent("pvc-restored", wellknown.DriverName, "earlier"),
 		pending("pvc-unknown", ""), pending("snapshot-a", "shop/gone"), refused, imported,
 		volume("pvc-created", "shop/gone"))
 	for range 2 {
@@ -43,7 +43,7 @@ func TestWhichPendingVolumesAreMarked(t *testing.T) {
 	if got, _ := s.look(time.Hour); got != "pvc-gone pvc-old" {
 		t.Errorf("after an audit, %q are marked", got)
 	}
-	if err := s.Client.(client.Client).Create(t.Context(), persistent("pvc-old", v1alpha1.DriverName,
+	if err := s.Client.(client.Client).Create(t.Context(), persistent("pvc-old", wellknown.DriverName,
 		"x")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // preparation is the snapshot that was created to copy a volume to "pvc-1".
 func preparation() *topolvmv1.LogicalVolume {
 	lv := volume("copy-pvc-1", "shop/data")
-	lv.Annotations[v1alpha1.CopyForAnnotation] = "pvc-1"
+	lv.Annotations[wellknown.CopyForAnnotation] = "pvc-1"
 	lv.Spec.AccessType = "ro"
 	return lv
 }
@@ -25,7 +25,7 @@ func TestOnlyTheSnapshotForACopyIsDeleted(t *testing.T) {
 		"another name":           func(lv *topolvmv1.LogicalVolume) { lv.Name = "pvc-2" },
 		"the name of a snapshot": func(lv *topolvmv1.LogicalVolume) { lv.Name = "snapshot-1" },
 		"the name of another copy": func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations[v1alpha1.CopyForAnnotation] = "pvc-2"
+			lv.Annotations[wellknown.CopyForAnnotation] = "pvc-2"
 		},
 		"a writable volume": func(lv *topolvmv1.LogicalVolume) { lv.Spec.AccessType = "rw" },
 		"a volume with a PersistentVolume": func(lv *topolvmv1.LogicalVolume) {
@@ -36,7 +36,7 @@ func TestOnlyTheSnapshotForACopyIsDeleted(t *testing.T) {
 			lv := preparation()
 			edit(lv)
 			s := newSetup(t, true, lv, claim("data", "1"),
-				persistent("by-hand", v1alpha1.DriverName, "handle-of-a-persistentvolume"))
+				persistent("by-hand", wellknown.DriverName, "handle-of-a-persistentvolume"))
 			for _, at := range []time.Duration{0, settleTime, 2 * settleTime, 3 * settleTime} {
 				s.look(at)
 			}
@@ -64,7 +64,7 @@ func TestTheSnapshotForACopyGoesWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{preparation(), claim("data", "1")}
 			if tt.target != nil {
-				objects = append(objects, tt.target, persistent("pvc-1", v1alpha1.DriverName, "handle-pvc-1"))
+				objects = append(objects, tt.target, persistent("pvc-1", wellknown.DriverName, "handle-pvc-1"))
 			}
 			s := newSetup(t, true, objects...)
 			s.fail = tt.fail

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Source is the source of a copy, and on which nodes the copy can be. A nil Source is that of an empty volume.
@@ -22,11 +22,11 @@ type Source struct {
 func (c *Source) Node() string { return c.LV.Spec.NodeName }
 
 // MustStay reports whether the copy can only be on the node of the source.
-func (c *Source) MustStay() bool { return c != nil && c.placement == v1alpha1.SourceNodeOnly }
+func (c *Source) MustStay() bool { return c != nil && c.placement == wellknown.SourceNodeOnly }
 
 // Prefers reports whether the copy is on the node of the source if that has enough capacity.
 func (c *Source) Prefers(allowed []string) bool {
-	return c != nil && c.placement == v1alpha1.PreferSourceNode &&
+	return c != nil && c.placement == wellknown.PreferSourceNode &&
 		(len(allowed) == 0 || slices.Contains(allowed, c.Node()))
 }
 
@@ -41,21 +41,21 @@ func (c *Source) IsCopiedTo(node, class string) bool {
 }
 
 func checkSourcePlacement(parameters map[string]string) error {
-	value := parameters[v1alpha1.SourcePlacementParameter]
-	known := []string{"", v1alpha1.SourceNodeOnly, v1alpha1.PreferSourceNode, v1alpha1.SourceAnyNode}
+	value := parameters[wellknown.SourcePlacementParameter]
+	known := []string{"", wellknown.SourceNodeOnly, wellknown.PreferSourceNode, wellknown.SourceAnyNode}
 	if slices.Contains(known, value) {
 		return nil
 	}
 	return status.Errorf(codes.InvalidArgument, "parameter %s of the StorageClass is %q, must be %s, %s or %s",
-		v1alpha1.SourcePlacementParameter, value, v1alpha1.SourceNodeOnly, v1alpha1.PreferSourceNode,
-		v1alpha1.SourceAnyNode)
+		wellknown.SourcePlacementParameter, value, wellknown.SourceNodeOnly, wellknown.PreferSourceNode,
+		wellknown.SourceAnyNode)
 }
 
 // SetSource makes a LogicalVolume a copy. It returns an error if it cannot be one of this source. thick: the source is
 // a thick volume.
 func SetSource(desired, source *topolvmv1.LogicalVolume, thick bool,
 	parameters map[string]string) (*Source, error) {
-	if err := sameEncryption(source, desired.Annotations[v1alpha1.EncryptionAnnotation]); err != nil {
+	if err := sameEncryption(source, desired.Annotations[wellknown.EncryptionAnnotation]); err != nil {
 		return nil, err
 	}
 	desired.Spec.Source = source.Name
@@ -66,16 +66,16 @@ func SetSource(desired, source *topolvmv1.LogicalVolume, thick bool,
 	if desired.Spec.DeviceClass == source.Spec.DeviceClass && !thick {
 		desired.Spec.LvcreateOptionClass = ""
 	}
-	placement := parameters[v1alpha1.SourcePlacementParameter]
+	placement := parameters[wellknown.SourcePlacementParameter]
 	if placement == "" {
-		placement = v1alpha1.PreferSourceNode
+		placement = wellknown.PreferSourceNode
 	}
 	return &Source{LV: source, placement: placement, Thick: thick}, nil
 }
 
 // originOf returns the LogicalVolume of which another one is a copy, or "".
 func originOf(lv *topolvmv1.LogicalVolume) string {
-	if origin := lv.Annotations[v1alpha1.CopyOfAnnotation]; origin != "" {
+	if origin := lv.Annotations[wellknown.CopyOfAnnotation]; origin != "" {
 		return origin
 	}
 	return lv.Spec.Source
@@ -87,6 +87,6 @@ const PreparationPrefix = "copy-"
 // IsPreparation reports whether a LogicalVolume is a snapshot that was created to copy its source. Its name and its
 // access type must show this too: whoever can write the annotation must not have another volume deleted.
 func IsPreparation(lv *topolvmv1.LogicalVolume) bool {
-	copied := lv.Annotations[v1alpha1.CopyForAnnotation]
+	copied := lv.Annotations[wellknown.CopyForAnnotation]
 	return copied != "" && lv.Name == PreparationPrefix+copied && lv.Spec.AccessType == AccessSnapshot
 }

@@ -6,29 +6,29 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // SetEncryption records how the volume of a LogicalVolume is encrypted. method is "" for one that is not.
 func SetEncryption(lv *topolvmv1.LogicalVolume, method string) {
 	if method != "" {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, method)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EncryptionAnnotation, method)
 	}
 }
 
 // sameEncryption refuses a copy whose StorageClass has another encryption than its source: the copy has the blocks of
 // its source.
 func sameEncryption(source *topolvmv1.LogicalVolume, method string) error {
-	have := source.Annotations[v1alpha1.EncryptionAnnotation]
+	have := source.Annotations[wellknown.EncryptionAnnotation]
 	switch have {
 	case method:
 		return nil
 	case "":
 		return status.Errorf(codes.InvalidArgument, "source %s is not encrypted, but the StorageClass has %s: %s: "+
 			"use a StorageClass without this parameter, or copy the data to an encrypted volume with a Pod",
-			source.Name, v1alpha1.EncryptionParameter, method)
+			source.Name, wellknown.EncryptionParameter, method)
 	}
 	return status.Errorf(codes.InvalidArgument, "source %s is encrypted, but the StorageClass is not for encrypted "+
 		"volumes: use one with %s: %s and the Secret of the source, or copy the data to another volume with a Pod",
-		source.Name, v1alpha1.EncryptionParameter, have)
+		source.Name, wellknown.EncryptionParameter, have)
 }

@@ -7,7 +7,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -18,7 +18,7 @@ import (
 // SetFileSystem records the file system of a volume; "" records nothing.
 func SetFileSystem(lv *topolvmv1.LogicalVolume, kind string) {
 	if kind != "" {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FileSystemAnnotation, kind)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.FileSystemAnnotation, kind)
 	}
 }
 
@@ -45,7 +45,7 @@ func NewFileSystem(request *csi.CreateVolumeRequest) string {
 // SetFileSystemOfCopy records the file system of a copy: that of its source, or the requested one if that of the source
 // is not known. It returns InvalidArgument if they differ.
 func SetFileSystemOfCopy(desired, source *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
-	have := source.Annotations[v1alpha1.FileSystemAnnotation]
+	have := source.Annotations[wellknown.FileSystemAnnotation]
 	want := requestedFileSystem(request)
 	if err := service.SameFileSystem(source.Name, have, want); err != nil {
 		return err

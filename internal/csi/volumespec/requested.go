@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // This file lets a copy have the request of its source. A volume is larger than its request: the size is rounded up to
@@ -22,15 +22,15 @@ const extent = 4 * mebi
 // SetRequested records the size that was requested for a volume, in bytes; 0 removes the record.
 func SetRequested(lv *topolvmv1.LogicalVolume, size int64) {
 	if size == 0 {
-		delete(lv.Annotations, v1alpha1.RequestedSizeAnnotation)
+		delete(lv.Annotations, wellknown.RequestedSizeAnnotation)
 		return
 	}
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.RequestedSizeAnnotation, strconv.FormatInt(size, 10))
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.RequestedSizeAnnotation, strconv.FormatInt(size, 10))
 }
 
 // RecordedOf returns the size that is recorded for a volume, in bytes; 0 if there is none that is a size.
 func RecordedOf(lv *topolvmv1.LogicalVolume) int64 {
-	size, err := strconv.ParseInt(lv.Annotations[v1alpha1.RequestedSizeAnnotation], 10, 64)
+	size, err := strconv.ParseInt(lv.Annotations[wellknown.RequestedSizeAnnotation], 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -79,7 +79,7 @@ func SetSizeOfCopy(desired, source *topolvmv1.LogicalVolume, limit int64) error 
 // isSameCopy reports whether two LogicalVolumes are copies for the same request. Their sizes can differ, because that
 // of the source can have changed.
 func isSameCopy(desired, present *topolvmv1.LogicalVolume) bool {
-	requested := desired.Annotations[v1alpha1.RequestedSizeAnnotation]
+	requested := desired.Annotations[wellknown.RequestedSizeAnnotation]
 	return originOf(desired) != "" && requested != "" &&
-		requested == present.Annotations[v1alpha1.RequestedSizeAnnotation]
+		requested == present.Annotations[wellknown.RequestedSizeAnnotation]
 }

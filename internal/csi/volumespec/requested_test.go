@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -36,7 +36,7 @@ func TestRequestsAndSizes(t *testing.T) {
 		"the largest":                          {"", Maximum, Maximum, Maximum, gi},
 	} {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			v1alpha1.RequestedSizeAnnotation: tt.record}}}
+			wellknown.RequestedSizeAnnotation: tt.record}}}
 		lv.Spec.Size = *resource.NewQuantity(tt.spec, resource.BinarySI)
 		lv.Status.CurrentSize = resource.NewQuantity(tt.have, resource.BinarySI)
 		expect.Equal(t, name+": requested", RequestedOf(lv), tt.requested)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func mountCapability(kind string) *csi.VolumeCapability {
@@ -25,7 +25,7 @@ func TestAnEncryptedVolumeHasRoomForItsHeader(t *testing.T) {
 		want       int64
 	}{{mountCapability("ext4"), 48 * mebi}, {mountCapability("xfs"), 316 * mebi}, {block, 24 * mebi}} {
 		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: 1}, []*csi.VolumeCapability{tt.capability},
-			v1alpha1.EncryptionLUKS2)
+			wellknown.EncryptionLUKS2)
 		if err != nil || got != tt.want {
 			t.Errorf("%v: got %d, %v, want %d", tt.capability, got, err, tt.want)
 		}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -38,7 +39,7 @@ func FromRequest(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 	}
 	for _, c := range request.GetVolumeCapabilities() {
 		kind := cmp.Or(c.GetMount().GetFsType(), service.DefaultFileSystem)
-		if _, err := service.MkfsOptions(kind, parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
+		if _, err := service.MkfsOptions(kind, parameters[wellknown.MkfsOptionsParameter]); err != nil {
 			return nil, err
 		}
 	}
@@ -51,12 +52,12 @@ func FromRequest(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 	}
 	desired := New(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
 	if limits != v1alpha1.NoIOLimits {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.IOLimitsAnnotation, limits)
 	}
 	SetEncryption(desired, encryption.Method)
 	SetRequested(desired, request.GetCapacityRange().GetRequiredBytes())
-	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
-	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
+	desired.Spec.DeviceClass = parameters[wellknown.DeviceClassParameter]
+	desired.Spec.LvcreateOptionClass = parameters[wellknown.OptionClassParameter]
 	return desired, nil
 }
 
@@ -67,7 +68,7 @@ func New(name string, size int64, claim string) *topolvmv1.LogicalVolume {
 		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, Size: *resource.NewQuantity(size, resource.BinarySI)},
 	}
 	if claim != "" {
-		desired.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+		desired.Annotations = map[string]string{wellknown.ClaimAnnotation: claim}
 	}
 	return desired
 }
@@ -113,7 +114,7 @@ func LimitsOf(parameters map[string]string) (string, error) {
 
 // LimitsRequested returns the limits that a LogicalVolume requests.
 func LimitsRequested(lv *topolvmv1.LogicalVolume) string {
-	if limits := lv.Annotations[v1alpha1.IOLimitsAnnotation]; limits != "" {
+	if limits := lv.Annotations[wellknown.IOLimitsAnnotation]; limits != "" {
 		return limits
 	}
 	return v1alpha1.NoIOLimits
@@ -144,11 +145,11 @@ func Differences(desired, present *topolvmv1.LogicalVolume) string {
 	if desired.Spec.DeviceClass != "" {
 		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
 	}
-	add("encryption", desired.Annotations[v1alpha1.EncryptionAnnotation],
-		present.Annotations[v1alpha1.EncryptionAnnotation])
+	add("encryption", desired.Annotations[wellknown.EncryptionAnnotation],
+		present.Annotations[wellknown.EncryptionAnnotation])
 	// An earlier version recorded no file system.
-	if kind := present.Annotations[v1alpha1.FileSystemAnnotation]; kind != "" {
-		add("file system", cmp.Or(desired.Annotations[v1alpha1.FileSystemAnnotation], kind), kind)
+	if kind := present.Annotations[wellknown.FileSystemAnnotation]; kind != "" {
+		add("file system", cmp.Or(desired.Annotations[wellknown.FileSystemAnnotation], kind), kind)
 	}
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
@@ -161,9 +162,9 @@ func Differences(desired, present *topolvmv1.LogicalVolume) string {
 // Snapshot returns the LogicalVolume for a snapshot of a volume, on the node of the volume.
 func Snapshot(name string, source *topolvmv1.LogicalVolume, claim string) *topolvmv1.LogicalVolume {
 	desired := New(name, SizeOf(source), claim)
-	SetEncryption(desired, source.Annotations[v1alpha1.EncryptionAnnotation])
+	SetEncryption(desired, source.Annotations[wellknown.EncryptionAnnotation])
 	SetRequested(desired, RequestedOf(source))
-	SetFileSystem(desired, source.Annotations[v1alpha1.FileSystemAnnotation])
+	SetFileSystem(desired, source.Annotations[wellknown.FileSystemAnnotation])
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = AccessSnapshot
 	desired.Spec.DeviceClass = source.Spec.DeviceClass

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Volumes creates the informers of a cache, and maps the IDs of all LogicalVolumes to their names, including those that
@@ -84,15 +85,15 @@ func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
-		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" && !isBeingSwitched(lv) &&
-		!v1alpha1.IOLimitsPending(lv.Annotations) && lv.Annotations[v1alpha1.GroupPendingAnnotation] == ""
+		lv.Annotations[wellknown.MovedVolumeAnnotation] == "" && !isBeingSwitched(lv) &&
+		!v1alpha1.IOLimitsPending(lv.Annotations) && lv.Annotations[wellknown.GroupPendingAnnotation] == ""
 }
 
 // isBeingSwitched reports whether a LogicalVolume is fenced for a move, or its target node has to adopt its copy. No
 // Pod can use it meanwhile, so the controller of moves must see each change.
 func isBeingSwitched(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.FenceAnnotation]+lv.Annotations[v1alpha1.FencedAnnotation]+
-		lv.Annotations[v1alpha1.AdoptAnnotation] != ""
+	return lv.Annotations[wellknown.FenceAnnotation]+lv.Annotations[wellknown.FencedAnnotation]+
+		lv.Annotations[wellknown.AdoptAnnotation] != ""
 }
 
 // claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, and has no
@@ -117,7 +118,7 @@ func volumeIsSettled(volume *corev1.PersistentVolume) bool {
 // (HonorPVReclaimPolicy, KEP-2644). Without the finalizer, if a PersistentVolume is deleted before its claim, the
 // logical volume remains.
 func finalizerPending(volume *corev1.PersistentVolume) bool {
-	if volume.Annotations[provisionedBy] != v1alpha1.DriverName {
+	if volume.Annotations[provisionedBy] != wellknown.DriverName {
 		return false
 	}
 	has := slices.Contains(volume.Finalizers, provisionerFinalizer)

@@ -19,7 +19,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
@@ -46,7 +46,7 @@ func boundVolume(name string) *corev1.PersistentVolume {
 }
 
 func provisioned(volume *corev1.PersistentVolume) {
-	volume.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName}
+	volume.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": wellknown.DriverName}
 }
 
 func TestWhatRests(t *testing.T) {
@@ -114,8 +114,8 @@ func TestWhatRests(t *testing.T) {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		},
 		"has a requested migration": func(v *corev1.PersistentVolume) {
-			v.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
-			v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: "v"}
+			v.Annotations = map[string]string{wellknown.MigrateAnnotation: "true"}
+			v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: wellknown.EarlierDriverName, VolumeHandle: "v"}
 		},
 		"is released":      func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased },
 		"is not bound yet": func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumePending },
@@ -209,7 +209,7 @@ func TestAnInformerOfVolumesAndOneOfNodes(t *testing.T) {
 func logicalVolume(name string) *topolvmv1.LogicalVolume {
 	size := resource.MustParse("1Gi")
 	return &topolvmv1.LogicalVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{wellknown.LogicalVolumeFinalizer}},
 		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, Size: size},
 		Status:     topolvmv1.LogicalVolumeStatus{VolumeID: "id-" + name, CurrentSize: &size},
 	}
@@ -229,22 +229,22 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
 		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
 		"waits for its limits": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=1"}
+			v.Annotations = map[string]string{wellknown.IOLimitsAnnotation: "readIOPS=1"}
 		},
 		"is being moved": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: "{}"}
+			v.Annotations = map[string]string{wellknown.MovedVolumeAnnotation: "{}"}
 		},
 		"is to be fenced": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.FenceAnnotation: "uid"}
+			v.Annotations = map[string]string{wellknown.FenceAnnotation: "uid"}
 		},
 		"is fenced": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.FencedAnnotation: "uid"}
+			v.Annotations = map[string]string{wellknown.FencedAnnotation: "uid"}
 		},
 		"is adopted": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.AdoptAnnotation: "uid"}
+			v.Annotations = map[string]string{wellknown.AdoptAnnotation: "uid"}
 		},
 		"belongs to a group that is not complete": func(v *topolvmv1.LogicalVolume) {
-			v.Annotations = map[string]string{v1alpha1.GroupPendingAnnotation: "g"}
+			v.Annotations = map[string]string{wellknown.GroupPendingAnnotation: "g"}
 		},
 	} {
 		v := logicalVolume("v")

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Any removes managed fields, which are a third of an object.
@@ -38,8 +39,9 @@ func Node(object any) (any, error) {
 	}
 	node.ManagedFields, node.Finalizers = nil, shared(node.Finalizers)
 	maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
-		return !strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) &&
-			!strings.HasPrefix(key, v1alpha1.EarlierCapacityAnnotationPrefix) && key != v1alpha1.ReleaseClaimsAnnotation
+		return !strings.HasPrefix(key, wellknown.CapacityAnnotationPrefix) &&
+			!strings.HasPrefix(key, wellknown.EarlierCapacityAnnotationPrefix) &&
+			key != wellknown.ReleaseClaimsAnnotation
 	})
 	conditions := slices.DeleteFunc(node.Status.Conditions,
 		func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // twice applies a transform twice: a cache may transform an object again.
@@ -36,7 +37,7 @@ func TestNode(t *testing.T) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
 			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.cybozu.com/vg1": "2",
-				v1alpha1.ReleaseClaimsAnnotation: "true", "x": "y"}},
+				wellknown.ReleaseClaimsAnnotation: "true", "x": "y"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/8", Taints: []corev1.Taint{{Key: "t"}}},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"i"}}},
 			Conditions: []corev1.NodeCondition{
@@ -46,7 +47,7 @@ func TestNode(t *testing.T) {
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
 			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.cybozu.com/vg1": "2",
-				v1alpha1.ReleaseClaimsAnnotation: "true"}},
+				wellknown.ReleaseClaimsAnnotation: "true"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
 			Status: corev1.ConditionTrue, Reason: "R"}}},
@@ -61,7 +62,7 @@ func TestNodeStatus(t *testing.T) {
 	status.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"x"},
 		State: v1alpha1.DeviceInUse, Model: "M", Signatures: []v1alpha1.DeviceSignature{{Type: "xfs"}},
 		Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}}
-	status.Finalizers = []string{v1alpha1.NodeStatusFinalizer}
+	status.Finalizers = []string{wellknown.NodeStatusFinalizer}
 	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", Status: v1alpha1.VGStatusReady, Reason: "r",
 		Devices: []string{"/dev/sda"}, Conditions: []metav1.Condition{{Type: "t", Message: "m"}}}}
 	want := status.DeepCopy()

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Reasons for which a node is filtered out, as TopoLVM words them. They are in the event FailedScheduling of the Pod.
@@ -23,7 +23,7 @@ const (
 func classesOf(pod *corev1.Pod) []string {
 	var classes []string
 	for key := range pod.Annotations {
-		if class, ok := strings.CutPrefix(key, lvmv1alpha1.CapacityAnnotationPrefix); ok {
+		if class, ok := strings.CutPrefix(key, wellknown.CapacityAnnotationPrefix); ok {
 			classes = append(classes, class)
 		}
 	}
@@ -36,7 +36,7 @@ func classesOf(pod *corev1.Pod) []string {
 func requestedBy(pod *corev1.Pod) map[string]int64 {
 	requested := map[string]int64{}
 	for _, class := range classesOf(pod) {
-		bytes, err := strconv.ParseInt(pod.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class], 10, 64)
+		bytes, err := strconv.ParseInt(pod.Annotations[wellknown.CapacityAnnotationPrefix+class], 10, 64)
 		if err == nil {
 			requested[class] = bytes
 		}
@@ -64,7 +64,7 @@ func filter(nodes []corev1.Node, requested map[string]int64) extenderv1.Extender
 // order of their names.
 func reasonAgainst(node *corev1.Node, requested map[string]int64) string {
 	for _, class := range slices.Sorted(maps.Keys(requested)) {
-		text, found := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class]
+		text, found := node.Annotations[wellknown.CapacityAnnotationPrefix+class]
 		if !found {
 			return noCapacity
 		}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // score returns the scores of nodes for the device classes that a Pod names: for each node, the lowest score of its
@@ -23,7 +23,7 @@ func (d Divisors) score(nodes []corev1.Node, classes []string) extenderv1.HostPr
 func (d Divisors) ofNode(node *corev1.Node, classes []string) int64 {
 	lowest := int64(-1)
 	for _, class := range classes {
-		text, found := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class]
+		text, found := node.Annotations[wellknown.CapacityAnnotationPrefix+class]
 		if !found {
 			continue
 		}

@@ -16,19 +16,19 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Request adds the request for a fence to a LogicalVolume as it was read. holder is the UID of a VolumeMove, or the
 // CloneFence of a clone, and target the name of the LogicalVolume of the clone. The resource version makes the name of
 // each fence different from all others: only one patch of a version succeeds, and clocks can be set back.
 func Request(volume *topolvmv1.LogicalVolume, holder, target string, now time.Time) {
-	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceAnnotation, holder)
-	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceTimeAnnotation,
+	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, wellknown.FenceAnnotation, holder)
+	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, wellknown.FenceTimeAnnotation,
 		now.UTC().Format(time.RFC3339)+"/"+volume.ResourceVersion)
-	delete(volume.Annotations, v1alpha1.UnfenceAnnotation)
+	delete(volume.Annotations, wellknown.UnfenceAnnotation)
 	if target != "" {
-		metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceForAnnotation, target)
+		metav1.SetMetaDataAnnotation(&volume.ObjectMeta, wellknown.FenceForAnnotation, target)
 	}
 }
 
@@ -36,39 +36,40 @@ func Request(volume *topolvmv1.LogicalVolume, holder, target string, now time.Ti
 // It does so only for the fence that was withdrawn.
 func Withdraw(volume *topolvmv1.LogicalVolume) {
 	if holder := Holder(volume); holder != "" {
-		volume.Annotations[v1alpha1.UnfenceAnnotation] = holder
+		volume.Annotations[wellknown.UnfenceAnnotation] = holder
 	}
-	delete(volume.Annotations, v1alpha1.FenceAnnotation)
-	delete(volume.Annotations, v1alpha1.FenceTimeAnnotation)
-	delete(volume.Annotations, v1alpha1.FenceForAnnotation)
+	delete(volume.Annotations, wellknown.FenceAnnotation)
+	delete(volume.Annotations, wellknown.FenceTimeAnnotation)
+	delete(volume.Annotations, wellknown.FenceForAnnotation)
 }
 
 // Remove removes everything about a fence from a LogicalVolume that leaves its node: the node agent of the new node
 // knows nothing of the fence.
 func Remove(volume *topolvmv1.LogicalVolume) {
 	Withdraw(volume)
-	delete(volume.Annotations, v1alpha1.FencedAnnotation)
-	delete(volume.Annotations, v1alpha1.FenceErrorAnnotation)
-	delete(volume.Annotations, v1alpha1.UnfenceAnnotation)
+	delete(volume.Annotations, wellknown.FencedAnnotation)
+	delete(volume.Annotations, wellknown.FenceErrorAnnotation)
+	delete(volume.Annotations, wellknown.UnfenceAnnotation)
 }
 
 // Holder returns for what a fence of a volume is requested, or "".
 func Holder(volume *topolvmv1.LogicalVolume) string {
-	return volume.Annotations[v1alpha1.FenceAnnotation]
+	return volume.Annotations[wellknown.FenceAnnotation]
 }
 
 // Name returns the name of the fence of a volume, or of that under which a copy was created.
-func Name(lv *topolvmv1.LogicalVolume) string { return lv.Annotations[v1alpha1.FenceTimeAnnotation] }
+func Name(lv *topolvmv1.LogicalVolume) string { return lv.Annotations[wellknown.FenceTimeAnnotation] }
 
 // IsConfirmed reports whether a fence of a volume is requested for a holder, and the node agent has confirmed it.
 func IsConfirmed(volume *topolvmv1.LogicalVolume, holder string) bool {
-	return holder != "" && Holder(volume) == holder && volume.Annotations[v1alpha1.FencedAnnotation] == holder
+	return holder != "" && Holder(volume) == holder && volume.Annotations[wellknown.FencedAnnotation] == holder
 }
 
 // IsLost reports whether another program has removed the present fence of a volume. The node agent does not set it
 // again: it must be withdrawn, and then requested again.
 func IsLost(volume *topolvmv1.LogicalVolume) bool {
-	return Name(volume) != "" && volume.Annotations[v1alpha1.FencedAnnotation] == v1alpha1.LostFencePrefix+Name(volume)
+	name := Name(volume)
+	return name != "" && volume.Annotations[wellknown.FencedAnnotation] == wellknown.LostFencePrefix+name
 }
 
 // Covers reports whether a copy was created under the present fence of a volume, so that the volume has not changed

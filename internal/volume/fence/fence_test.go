@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -32,11 +33,11 @@ func TestAFenceHasAName(t *testing.T) {
 	if Holder(v) != "u" || Name(v) != "2026-01-02T03:04:05Z/7" || !Requested(v).Equal(now) {
 		t.Errorf("got %v", v.Annotations)
 	}
-	covered.Annotations = map[string]string{v1alpha1.FenceTimeAnnotation: Name(v)}
+	covered.Annotations = map[string]string{wellknown.FenceTimeAnnotation: Name(v)}
 	if IsConfirmed(v, "u") || Covers(v, "u", covered) {
 		t.Error("it is not confirmed yet")
 	}
-	v.Annotations[v1alpha1.FencedAnnotation] = "u"
+	v.Annotations[wellknown.FencedAnnotation] = "u"
 	if !IsConfirmed(v, "u") || !Covers(v, "u", covered) {
 		t.Errorf("it is confirmed: got %v", v.Annotations)
 	}
@@ -45,23 +46,23 @@ func TestAFenceHasAName(t *testing.T) {
 	}
 	Withdraw(v)
 	Withdraw(v)
-	if len(v.Annotations) != 2 || v.Annotations[v1alpha1.UnfenceAnnotation] != "u" || IsConfirmed(v, "u") || Covers(v, "u", covered) {
+	if len(v.Annotations) != 2 || v.Annotations[wellknown.UnfenceAnnotation] != "u" || IsConfirmed(v, "u") || Covers(v, "u", covered) {
 		t.Errorf("the request is withdrawn, and the node agent removes the rest: %v", v.Annotations)
 	}
 	v.ResourceVersion = "8"
 	Request(v, "u", "clone", now)
-	if v.Annotations[v1alpha1.UnfenceAnnotation] != "" {
+	if v.Annotations[wellknown.UnfenceAnnotation] != "" {
 		t.Error("a fence that is requested is withdrawn")
 	}
-	if Covers(v, "u", covered) || v.Annotations[v1alpha1.FenceForAnnotation] != "clone" {
+	if Covers(v, "u", covered) || v.Annotations[wellknown.FenceForAnnotation] != "clone" {
 		t.Error("another fence covers the copy of an earlier one")
 	}
 	Remove(v)
 	if len(v.Annotations) > 0 {
 		t.Errorf("left: %v", v.Annotations)
 	}
-	delete(covered.Annotations, v1alpha1.FenceTimeAnnotation)
-	v.Annotations = map[string]string{v1alpha1.FenceAnnotation: "u", v1alpha1.FencedAnnotation: "u"}
+	delete(covered.Annotations, wellknown.FenceTimeAnnotation)
+	v.Annotations = map[string]string{wellknown.FenceAnnotation: "u", wellknown.FencedAnnotation: "u"}
 	if Covers(v, "u", covered) {
 		t.Error("a fence without a name covers a copy without one")
 	}
@@ -102,7 +103,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("got %+v from %v", got, lv.Annotations)
 	}
 	for _, text := range []string{"", "x", "/5", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z/x"} {
-		lv.Annotations[v1alpha1.CopyProgressAnnotation] = text
+		lv.Annotations[wellknown.CopyProgressAnnotation] = text
 		if got := ProgressOf(lv); got != (Progress{}) {
 			t.Errorf("%q: got %+v", text, got)
 		}
@@ -176,7 +177,7 @@ func TestTheProgressOfAClone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lv := volume()
-			lv.Annotations = map[string]string{v1alpha1.CopiedAnnotation: test.record}
+			lv.Annotations = map[string]string{wellknown.CopiedAnnotation: test.record}
 			if test.known != (Progress{}) {
 				SetProgress(lv, test.known)
 			}
@@ -216,10 +217,10 @@ func TestTheQueue(t *testing.T) {
 	}
 	clone := func(name, of, target string, begun bool) *topolvmv1.LogicalVolume {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name),
-			Annotations: map[string]string{v1alpha1.CloneVolumeAnnotation: "id"}},
+			Annotations: map[string]string{wellknown.CloneVolumeAnnotation: "id"}},
 			Spec: topolvmv1.LogicalVolumeSpec{Source: of, NodeName: target}}
 		if begun {
-			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+			lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 		}
 		return lv
 	}

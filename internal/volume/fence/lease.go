@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 const (
@@ -139,7 +140,7 @@ func (l Lease) unready() string {
 
 // ProgressOf returns the progress that is recorded on the LogicalVolume of a clone. It is the zero value if none is.
 func ProgressOf(lv *topolvmv1.LogicalVolume) Progress {
-	at, number, _ := strings.Cut(lv.Annotations[v1alpha1.CopyProgressAnnotation], "/")
+	at, number, _ := strings.Cut(lv.Annotations[wellknown.CopyProgressAnnotation], "/")
 	t, err := time.Parse(time.RFC3339, at)
 	bytes, wrong := strconv.ParseInt(number, 10, 64)
 	if err != nil || wrong != nil {
@@ -153,7 +154,7 @@ func ProgressOf(lv *topolvmv1.LogicalVolume) Progress {
 // from the status, the lease begins once more, without a number, so that it does not end during an upgrade.
 func ProgressOfClone(lv *topolvmv1.LogicalVolume, now time.Time) Progress {
 	known := ProgressOf(lv)
-	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
 	if err != nil && known.Bytes > 0 {
 		return Progress{Time: now}
 	}
@@ -162,6 +163,6 @@ func ProgressOfClone(lv *topolvmv1.LogicalVolume, now time.Time) Progress {
 
 // SetProgress records the progress on the LogicalVolume of a clone.
 func SetProgress(lv *topolvmv1.LogicalVolume, p Progress) {
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopyProgressAnnotation,
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopyProgressAnnotation,
 		p.Time.UTC().Format(time.RFC3339)+"/"+strconv.FormatInt(p.Bytes, 10))
 }

@@ -8,6 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -116,6 +117,6 @@ func Clones(volumes []topolvmv1.LogicalVolume, nodes Nodes, now time.Time) []Cop
 // IsPendingClone reports whether a LogicalVolume is a clone of a thick volume that is to be created: it is neither
 // complete, deleted nor refused.
 func IsPendingClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.CloneVolumeAnnotation] != "" && lv.DeletionTimestamp.IsZero() &&
+	return lv.Annotations[wellknown.CloneVolumeAnnotation] != "" && lv.DeletionTimestamp.IsZero() &&
 		lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code)
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // ProtectionFinalizer keeps a bound PersistentVolume (Kubernetes, controller pv-protection).
@@ -41,7 +41,7 @@ func PersistentVolume(pv *corev1.PersistentVolume, node string) *corev1.Persiste
 func Affinity(node string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
+			Key: wellknown.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
 }
 
 // Runs reports whether a Pod has not ended. A Pod that is not bound to a node has not ended either.

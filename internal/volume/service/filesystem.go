@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // DefaultFileSystem is the type of file system if a request names none.
@@ -62,5 +62,5 @@ func SameFileSystem(source, have, want string) error {
 	}
 	return status.Errorf(codes.InvalidArgument, "source %s has the file system %s, and its copy has it too, but the "+
 		"StorageClass has %s: %s: use a StorageClass with %s, or copy the files to another volume with a Pod", source,
-		have, v1alpha1.FilesystemTypeParameter, want, have)
+		have, wellknown.FilesystemTypeParameter, want, have)
 }

@@ -7,7 +7,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 )
 
@@ -20,17 +20,17 @@ type GroupRequest struct {
 
 // GroupRequestOf returns the request in the annotation of a LogicalVolume, or nil if it has none.
 func GroupRequestOf(lv *topolvmv1.LogicalVolume) (*GroupRequest, error) {
-	text, has := lv.Annotations[v1alpha1.GroupRequestAnnotation]
+	text, has := lv.Annotations[wellknown.GroupRequestAnnotation]
 	if !has {
 		return nil, nil
 	}
 	request := &GroupRequest{}
 	if err := json.Unmarshal([]byte(text), request); err != nil {
-		return nil, fmt.Errorf("annotation %s of LogicalVolume %s: %w", v1alpha1.GroupRequestAnnotation, lv.Name, err)
+		return nil, fmt.Errorf("annotation %s of LogicalVolume %s: %w", wellknown.GroupRequestAnnotation, lv.Name, err)
 	}
 	if n := len(request.Members); n > groupprotocol.MaxVolumes || !slices.Contains(request.Members, lv.Name) {
 		return nil, fmt.Errorf("annotation %s of LogicalVolume %s names %d LogicalVolumes, want at most %d with this "+
-			"one", v1alpha1.GroupRequestAnnotation, lv.Name, n, groupprotocol.MaxVolumes)
+			"one", wellknown.GroupRequestAnnotation, lv.Name, n, groupprotocol.MaxVolumes)
 	}
 	return request, nil
 }
@@ -38,17 +38,17 @@ func GroupRequestOf(lv *topolvmv1.LogicalVolume) (*GroupRequest, error) {
 // GroupStateOf returns the state in the annotation of a LogicalVolume, or the zero value if it has none.
 func GroupStateOf(lv *topolvmv1.LogicalVolume) (groupprotocol.State, error) {
 	state := groupprotocol.State{}
-	text, has := lv.Annotations[v1alpha1.GroupStateAnnotation]
+	text, has := lv.Annotations[wellknown.GroupStateAnnotation]
 	if !has {
 		return state, nil
 	}
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		return state, fmt.Errorf("annotation %s of LogicalVolume %s: %w", v1alpha1.GroupStateAnnotation, lv.Name, err)
+		return state, fmt.Errorf("annotation %s of LogicalVolume %s: %w", wellknown.GroupStateAnnotation, lv.Name, err)
 	}
 	return state, nil
 }
 
 // IsPendingInGroup reports whether a LogicalVolume belongs to a group snapshot that is not complete.
 func IsPendingInGroup(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.GroupPendingAnnotation] != ""
+	return lv.Annotations[wellknown.GroupPendingAnnotation] != ""
 }

@@ -11,7 +11,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 )
 
@@ -27,7 +27,7 @@ func TestARequestIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := GroupRequestOf(grouped(v1alpha1.GroupRequestAnnotation, string(text)))
+	got, err := GroupRequestOf(grouped(wellknown.GroupRequestAnnotation, string(text)))
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -39,7 +39,7 @@ func TestARequestIsReadAsItWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"", "{", `{"members":["other"]}`, "{}", string(many)} {
-		if got, err := GroupRequestOf(grouped(v1alpha1.GroupRequestAnnotation, text)); err == nil {
+		if got, err := GroupRequestOf(grouped(wellknown.GroupRequestAnnotation, text)); err == nil {
 			t.Errorf("%s: got %+v", text, got)
 		}
 	}
@@ -51,21 +51,21 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := GroupStateOf(grouped(v1alpha1.GroupStateAnnotation, string(text))); err != nil || got != want {
+	if got, err := GroupStateOf(grouped(wellknown.GroupStateAnnotation, string(text))); err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if got, err := GroupStateOf(&topolvmv1.LogicalVolume{}); err != nil || got != (groupprotocol.State{}) {
 		t.Errorf("no annotation: got %+v, %v", got, err)
 	}
 	for i, text := range []string{"", "{", "[]"} {
-		if _, err := GroupStateOf(grouped(v1alpha1.GroupStateAnnotation, text)); err == nil {
+		if _, err := GroupStateOf(grouped(wellknown.GroupStateAnnotation, text)); err == nil {
 			t.Error(fmt.Sprint(i), ": no error")
 		}
 	}
 }
 
 func TestIsPendingInGroup(t *testing.T) {
-	if IsPendingInGroup(grouped("x", "y")) || !IsPendingInGroup(grouped(v1alpha1.GroupPendingAnnotation, "g")) {
+	if IsPendingInGroup(grouped("x", "y")) || !IsPendingInGroup(grouped(wellknown.GroupPendingAnnotation, "g")) {
 		t.Error("the annotation decides")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // maxMkfsOptions is the maximum number of words in the mkfs options of a StorageClass.
@@ -128,5 +128,5 @@ func MkfsOptions(fileSystem, parameter string) ([]string, error) {
 }
 
 func mkfsError(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, "parameter "+v1alpha1.MkfsOptionsParameter+" has "+format, args...)
+	return status.Errorf(codes.InvalidArgument, "parameter "+wellknown.MkfsOptionsParameter+" has "+format, args...)
 }

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
@@ -531,7 +532,7 @@ func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) repl
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
 		return slices.ContainsFunc(node.Spec.Drivers,
-			func(d storagev1.CSINodeDriver) bool { return d.Name == lvmv1alpha1.DriverName })
+			func(d storagev1.CSINodeDriver) bool { return d.Name == wellknown.DriverName })
 	}
 	const (
 		limit = 5 * time.Minute

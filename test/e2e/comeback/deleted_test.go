@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -36,7 +37,7 @@ func areDeleted(ctx SpecContext) {
 	cluster.Run(ctx, "annotate", "node", n.Name(), "lvm.topolvm.io/release-claims=true")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "node", n.Name(), "-o",
 		"jsonpath={.metadata.finalizers}").Should(
-		ContainSubstring(lvmv1alpha1.NodeFinalizer))
+		ContainSubstring(wellknown.NodeFinalizer))
 	deleted := time.Now()
 	cluster.Run(ctx, "delete", "node", n.Name())
 	for _, w := range volumes {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 )
 
@@ -104,12 +104,12 @@ func letsIn(ctx context.Context) {
 	}{
 		{"lvms-operator", 9443, []where{outsider, neighbor, console}, nil},
 		{"lvms-operator", 8443, []where{outsider, neighbor, console}, nil},
-		{"lvms-operator", lvmv1alpha1.SnapshotMetadataPort, []where{outsider, neighbor, console}, nil},
+		{"lvms-operator", wellknown.SnapshotMetadataPort, []where{outsider, neighbor, console}, nil},
 		{"lvms-operator", 8081, nil, []where{outsider, neighbor, console}},
 		{"vg-manager", 8443, []where{outsider, neighbor, console}, nil},
 		{"vg-manager", 8081, nil, []where{outsider, neighbor, console}},
-		{"vg-manager", lvmv1alpha1.AgentPort, nil, []where{outsider, neighbor, console}},
-		{"vg-manager", lvmv1alpha1.PeerPort, nil, []where{outsider, neighbor, console}},
+		{"vg-manager", wellknown.AgentPort, nil, []where{outsider, neighbor, console}},
+		{"vg-manager", wellknown.PeerPort, nil, []where{outsider, neighbor, console}},
 		{consoleplugin.Name, 9443, []where{console}, []where{outsider, neighbor}},
 	} {
 		address := podsOf(ctx, c.name)[0].Status.PodIP
@@ -139,11 +139,11 @@ func letsOut(ctx context.Context) {
 			func() string { return attempt(ctx, from, target, served) })
 		if name == "lvms-operator" {
 			expect(ctx, passes, "the operator connects to a node agent",
-				func() string { return attempt(ctx, from, agent, lvmv1alpha1.AgentPort) })
+				func() string { return attempt(ctx, from, agent, wellknown.AgentPort) })
 		}
 		expect(ctx, map[bool]string{true: passes, false: dropped}[name == "vg-manager"],
 			name+" connects to the port of a node agent for other agents",
-			func() string { return attempt(ctx, from, agent, lvmv1alpha1.PeerPort) })
+			func() string { return attempt(ctx, from, agent, wellknown.PeerPort) })
 	}
 }
 

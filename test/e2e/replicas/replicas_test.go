@@ -15,7 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -61,9 +61,9 @@ var _ = Describe("Three operators", Ordered, func() {
 		cluster.Configure(ctx, strings.ReplaceAll(lvmCluster, "DISK", disks[0].Device))
 		immediate := storagev1.VolumeBindingImmediate
 		Expect(cluster.Create(ctx, &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: lvmv1alpha1.DriverName,
+			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: wellknown.DriverName,
 			VolumeBindingMode: &immediate,
-			Parameters:        map[string]string{lvmv1alpha1.DeviceClassParameter: group},
+			Parameters:        map[string]string{wellknown.DeviceClassParameter: group},
 		})).To(Succeed())
 	}, NodeTimeout(20*time.Minute))
 

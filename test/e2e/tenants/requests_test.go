@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -139,15 +140,15 @@ func recoversFrom8Ei(ctx SpecContext) {
 }
 
 // reserved are annotations that mean something on other objects, or for the operator alone.
-var reserved = []string{lvmv1alpha1.AdoptAnnotation, lvmv1alpha1.AllowDeletionAnnotation,
-	lvmv1alpha1.CloneVolumeAnnotation, lvmv1alpha1.ClaimAnnotation, lvmv1alpha1.ConditionAnnotation,
-	lvmv1alpha1.CopiedAnnotation, lvmv1alpha1.CopyForAnnotation, lvmv1alpha1.CopyOfAnnotation,
-	lvmv1alpha1.EarlierDriverAnnotation, lvmv1alpha1.EncryptionAnnotation, lvmv1alpha1.ExistingVolumeAnnotation,
-	lvmv1alpha1.FenceAnnotation, lvmv1alpha1.FencedAnnotation, lvmv1alpha1.IOLimitsAnnotation,
-	lvmv1alpha1.ImportAnnotation, lvmv1alpha1.MigrateAnnotation, lvmv1alpha1.MoveAnnotation,
-	lvmv1alpha1.MovedVolumeAnnotation, lvmv1alpha1.PendingDeletionAnnotation, lvmv1alpha1.RecreatedVolumeAnnotation,
-	lvmv1alpha1.ReleaseClaimsAnnotation, lvmv1alpha1.RetireAnnotation, lvmv1alpha1.SpreadAnnotation,
-	lvmv1alpha1.SuspendedAnnotation, lvmv1alpha1.UnclaimedAnnotation}
+var reserved = []string{wellknown.AdoptAnnotation, wellknown.AllowDeletionAnnotation,
+	wellknown.CloneVolumeAnnotation, wellknown.ClaimAnnotation, wellknown.ConditionAnnotation,
+	wellknown.CopiedAnnotation, wellknown.CopyForAnnotation, wellknown.CopyOfAnnotation,
+	wellknown.EarlierDriverAnnotation, wellknown.EncryptionAnnotation, wellknown.ExistingVolumeAnnotation,
+	wellknown.FenceAnnotation, wellknown.FencedAnnotation, wellknown.IOLimitsAnnotation,
+	wellknown.ImportAnnotation, wellknown.MigrateAnnotation, wellknown.MoveAnnotation,
+	wellknown.MovedVolumeAnnotation, wellknown.PendingDeletionAnnotation, wellknown.RecreatedVolumeAnnotation,
+	wellknown.ReleaseClaimsAnnotation, wellknown.RetireAnnotation, wellknown.SpreadAnnotation,
+	wellknown.SuspendedAnnotation, wellknown.UnclaimedAnnotation}
 
 // ignoresAnnotations sets all annotations of the product on a claim. The volume has none of them, but the name of its
 // claim.
@@ -164,7 +165,7 @@ func ignoresAnnotations(ctx SpecContext) {
 	Expect(tenant.StartPod(ctx, v, name)).To(Succeed())
 	objects := objectsOf(ctx, name)
 	Expect(objects).To(HaveLen(1))
-	Expect(objects[0].Annotations).To(HaveKeyWithValue(lvmv1alpha1.ClaimAnnotation, attacker+"/"+name))
+	Expect(objects[0].Annotations).To(HaveKeyWithValue(wellknown.ClaimAnnotation, attacker+"/"+name))
 	for _, value := range objects[0].Annotations {
 		Expect(value).NotTo(ContainSubstring(bystander))
 	}
@@ -181,7 +182,7 @@ func objectsOf(ctx context.Context, name string) []topolvmv1.LogicalVolume {
 	Expect(cluster.List(ctx, &list)).To(Succeed())
 	var found []topolvmv1.LogicalVolume
 	for _, lv := range list.Items {
-		if lv.Annotations[lvmv1alpha1.ClaimAnnotation] == attacker+"/"+name {
+		if lv.Annotations[wellknown.ClaimAnnotation] == attacker+"/"+name {
 			found = append(found, lv)
 		}
 	}
@@ -196,8 +197,8 @@ func tagsOf(ctx context.Context, v story.Volume) string {
 
 // spreadOver returns the labels of a claim whose volume must not be on a node with another one of the group.
 func spreadOver(group string) map[string]string {
-	return map[string]string{lvmv1alpha1.SpreadGroupLabel: group, lvmv1alpha1.SpreadLabel: lvmv1alpha1.SpreadNode,
-		lvmv1alpha1.SpreadPolicyLabel: lvmv1alpha1.SpreadRequired}
+	return map[string]string{wellknown.SpreadGroupLabel: group, wellknown.SpreadLabel: wellknown.SpreadNode,
+		wellknown.SpreadPolicyLabel: wellknown.SpreadRequired}
 }
 
 // ignoresLabels uses the spread group of the bystander, which is another group in another namespace, and labels that
@@ -205,7 +206,7 @@ func spreadOver(group string) map[string]string {
 func ignoresLabels(ctx SpecContext) {
 	v := inTenant("labeled", storageClass, "64Mi")
 	v.Labels = spreadOver("shared")
-	for _, key := range []string{lvmv1alpha1.GroupLabel, lvmv1alpha1.SpreadGroupHashLabel} {
+	for _, key := range []string{wellknown.GroupLabel, lvmv1alpha1.SpreadGroupHashLabel} {
 		v.Labels[key] = bystander
 	}
 	Expect(tenant.Claim(ctx, v)).To(Succeed())
@@ -316,8 +317,8 @@ parameters:
 
 // storageClassOf returns a StorageClass for the device class, unless the parameter names another one.
 func storageClassOf(fstype, parameter, mountOption string) string {
-	if !strings.Contains(parameter, lvmv1alpha1.DeviceClassParameter) {
-		parameter = strings.Trim(lvmv1alpha1.DeviceClassParameter+": "+class+"\n  "+parameter, "\n ")
+	if !strings.Contains(parameter, wellknown.DeviceClassParameter) {
+		parameter = strings.Trim(wellknown.DeviceClassParameter+": "+class+"\n  "+parameter, "\n ")
 	}
 	return strings.NewReplacer("FSTYPE", fstype, "PARAMETER", parameter, "OPTIONS", mountOption).Replace(
 		storageClassManifest)

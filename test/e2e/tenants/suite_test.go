@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -209,7 +210,7 @@ func capacityOf(ctx context.Context) string {
 	GinkgoHelper()
 	found := &corev1.Node{}
 	Expect(cluster.Get(ctx, client.ObjectKey{Name: node}, found)).To(Succeed())
-	all := []string{"node " + found.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class]}
+	all := []string{"node " + found.Annotations[wellknown.CapacityAnnotationPrefix+class]}
 	var list storagev1.CSIStorageCapacityList
 	Expect(cluster.List(ctx, &list, client.InNamespace(story.OperatorNamespace))).To(Succeed())
 	for _, c := range list.Items {

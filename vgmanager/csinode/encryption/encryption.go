@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
@@ -72,7 +72,7 @@ func decideHeader(v volume.Volume, found header, readOnly bool) (format bool, er
 	case found.Kind != "" && found.Kind != contentLUKS:
 		return false, status.Errorf(codes.FailedPrecondition, "the PersistentVolume of volume %s has %s, but %s "+
 			"contains %s, which is not encrypted: nothing is formatted; copy its data to a new volume with a Pod, "+
-			"with a PersistentVolume that does not have it", v.ID, v1alpha1.EncryptionParameter, v.LV.GetPath(),
+			"with a PersistentVolume that does not have it", v.ID, wellknown.EncryptionParameter, v.LV.GetPath(),
 			found.Kind)
 	case !unused && found.Kind == contentLUKS:
 		return false, status.Errorf(codes.DataLoss, "volume %s is encrypted, but the LUKS header of %s has no key "+
@@ -151,7 +151,7 @@ func (e *Encryption) markEncrypted(ctx context.Context, v *volume.Volume, method
 	if v.IsEncrypted() {
 		return nil
 	}
-	tag := v1alpha1.EncryptionTagPrefix + method
+	tag := wellknown.EncryptionTagPrefix + method
 	if err := e.Volumes.LVM.TagLV(ctx, v.Class, v.ID, []string{tag}, nil); err != nil {
 		return fmt.Errorf("tag volume %s on node %s as encrypted: %w", v.ID, e.Node, err)
 	}

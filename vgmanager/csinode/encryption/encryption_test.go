@@ -7,15 +7,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
 func TestDecideHeader(t *testing.T) {
-	unused := []string{v1alpha1.NewTag}
-	formatting := []string{v1alpha1.FormattingTagPrefix + "xfs"}
-	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	unused := []string{wellknown.NewTag}
+	formatting := []string{wellknown.FormattingTagPrefix + "xfs"}
+	formatted := []string{wellknown.FormattedTagPrefix + "xfs"}
 	container := func(slots int) header { return header{mounter.Content{Kind: contentLUKS}, slots} }
 	for name, test := range map[string]struct {
 		found    header

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
@@ -29,28 +29,28 @@ type SecretKeys struct{}
 
 // Key implements Keys.
 func (SecretKeys) Key(_ context.Context, _ string, secrets map[string]string) ([]byte, error) {
-	key, exists := secrets[v1alpha1.EncryptionKey]
+	key, exists := secrets[wellknown.EncryptionKey]
 	switch {
 	case len(secrets) == 0:
 		return nil, status.Errorf(codes.FailedPrecondition, "the PersistentVolume names no Secret "+
 			"(nodeStageSecretRef), or an empty one: restore the Secret; if the PersistentVolume was recreated by "+
 			"hand, it must name the Secret that it named before; if the claim is new, set %s and %s in the "+
 			"StorageClass. Do not delete the claim of a volume that was used: that deletes its data",
-			v1alpha1.NodeStageSecretNameParameter, v1alpha1.NodeStageSecretNamespaceParameter)
+			wellknown.NodeStageSecretNameParameter, wellknown.NodeStageSecretNamespaceParameter)
 	case !exists:
 		return nil, status.Errorf(codes.FailedPrecondition, "the Secret that the PersistentVolume names "+
-			"(nodeStageSecretRef) has no %s: restore it", v1alpha1.EncryptionKey)
+			"(nodeStageSecretRef) has no %s: restore it", wellknown.EncryptionKey)
 	}
-	return checkKey(v1alpha1.EncryptionKey, key)
+	return checkKey(wellknown.EncryptionKey, key)
 }
 
 // Previous implements Keys.
 func (SecretKeys) Previous(_ context.Context, _ string, secrets map[string]string) ([]byte, error) {
-	key, exists := secrets[v1alpha1.EncryptionPreviousKey]
+	key, exists := secrets[wellknown.EncryptionPreviousKey]
 	if !exists {
 		return nil, nil
 	}
-	return checkKey(v1alpha1.EncryptionPreviousKey, key)
+	return checkKey(wellknown.EncryptionPreviousKey, key)
 }
 
 func checkKey(name, key string) ([]byte, error) {
@@ -68,9 +68,9 @@ type volumeKeys struct{ key, previous []byte }
 // refused says which keys do not open a volume.
 func (k volumeKeys) refused() string {
 	if k.previous == nil {
-		return "its key is not " + v1alpha1.EncryptionKey
+		return "its key is not " + wellknown.EncryptionKey
 	}
-	return "its key is neither " + v1alpha1.EncryptionKey + " nor " + v1alpha1.EncryptionPreviousKey
+	return "its key is neither " + wellknown.EncryptionKey + " nor " + wellknown.EncryptionPreviousKey
 }
 
 // keysOf returns the keys of an encrypted volume. A previous key that is the same as the present one is none: it must

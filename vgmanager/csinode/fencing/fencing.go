@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
@@ -141,8 +142,8 @@ func (r *Reconciler) ours(object client.Object) bool {
 
 func hasFence(object client.Object) bool {
 	a := object.GetAnnotations()
-	return a[v1alpha1.FenceAnnotation]+a[v1alpha1.FencedAnnotation]+a[v1alpha1.FenceErrorAnnotation]+
-		a[v1alpha1.UnfenceAnnotation] != ""
+	return a[wellknown.FenceAnnotation]+a[wellknown.FencedAnnotation]+a[wellknown.FenceErrorAnnotation]+
+		a[wellknown.UnfenceAnnotation] != ""
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
@@ -174,11 +175,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	fence := lv.Annotations[v1alpha1.FenceAnnotation]
+	fence := lv.Annotations[wellknown.FenceAnnotation]
 	if fence == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
 	}
-	switch lv.Annotations[v1alpha1.FencedAnnotation] {
+	switch lv.Annotations[wellknown.FencedAnnotation] {
 	case fence:
 		return r.confirm(ctx, lv, fence)
 	case lostFence(lv):
@@ -197,7 +198,7 @@ func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 
 // lostFence returns the value of FencedAnnotation that says that the present fence was lost.
 func lostFence(lv *topolvmv1.LogicalVolume) string {
-	return v1alpha1.LostFencePrefix + lv.Annotations[v1alpha1.FenceTimeAnnotation]
+	return wellknown.LostFencePrefix + lv.Annotations[wellknown.FenceTimeAnnotation]
 }
 
 // confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
@@ -210,7 +211,7 @@ func (r *Reconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, f
 		log.FromContext(ctx).Info("cannot read the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 			err.Error())
 		return ctrl.Result{RequeueAfter: Retry}, nil
-	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+fence:
+	case len(tags) == 1 && tags[0] == wellknown.FencedTagPrefix+fence:
 		return ctrl.Result{}, r.write(ctx, lv, fence, "")
 	}
 	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program, "+
@@ -241,7 +242,7 @@ var pattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
 	if !pattern.MatchString(fence) {
 		return fmt.Errorf("annotation %s is %q, must be the UID of a VolumeMove, or that of a clone after %q",
-			v1alpha1.FenceAnnotation, fence, v1alpha1.CloneFencePrefix)
+			wellknown.FenceAnnotation, fence, v1alpha1.CloneFencePrefix)
 	}
 	if err := r.Locks.Enter(id); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
 	if err := r.unused(ctx, v); err != nil {
 		return err
 	}
-	tag := v1alpha1.FencedTagPrefix + fence
+	tag := wellknown.FencedTagPrefix + fence
 	var others []string
 	has := false
 	for _, present := range volume.FenceTags(v.LV.GetTags()) {
@@ -320,9 +321,9 @@ func (r *Reconciler) unused(ctx context.Context, v volume.Volume) error {
 // any other one is reported, because the volume can have moved to another node after the time of the objects.
 func (r *Reconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	// An operator of an earlier version withdraws a fence without UnfenceAnnotation.
-	withdrawn := []string{v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.UnfenceAnnotation],
-		v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.FencedAnnotation]}
-	if lv.Annotations[v1alpha1.FencedAnnotation] != "" {
+	withdrawn := []string{wellknown.FencedTagPrefix + lv.Annotations[wellknown.UnfenceAnnotation],
+		wellknown.FencedTagPrefix + lv.Annotations[wellknown.FencedAnnotation]}
+	if lv.Annotations[wellknown.FencedAnnotation] != "" {
 		if err := r.write(ctx, lv, "", ""); err != nil {
 			return err
 		}
@@ -345,8 +346,8 @@ func (r *Reconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 		}
 		log.FromContext(ctx).Info("ended the fence of a volume", "volume", lv.Status.VolumeID)
 	}
-	return r.annotate(ctx, lv, map[string]string{v1alpha1.FencedAnnotation: "", v1alpha1.UnfenceAnnotation: "",
-		v1alpha1.FenceErrorAnnotation: r.unknownFence(lv, tags)})
+	return r.annotate(ctx, lv, map[string]string{wellknown.FencedAnnotation: "", wellknown.UnfenceAnnotation: "",
+		wellknown.FenceErrorAnnotation: r.unknownFence(lv, tags)})
 }
 
 // unknownFence says what to do about fences that nothing requests.
@@ -354,18 +355,18 @@ func (r *Reconciler) unknownFence(lv *topolvmv1.LogicalVolume, tags []string) st
 	if len(tags) == 0 {
 		return ""
 	}
-	fence := strings.TrimPrefix(tags[0], v1alpha1.FencedTagPrefix)
+	fence := strings.TrimPrefix(tags[0], wellknown.FencedTagPrefix)
 	return fmt.Sprintf("the logical volume of volume %s on node %s is closed by the fence %s, which nothing in the "+
 		"cluster requests: the objects can be of an earlier time than a VolumeMove that has moved the volume, so "+
 		"another node can have later data. Look for it with `kubectl lvms orphans`, and import it on that node. Only "+
 		"if no node has it, open this volume: kubectl annotate logicalvolume %s %s=%s", lv.Status.VolumeID, r.Node,
-		fence, lv.Name, v1alpha1.UnfenceAnnotation, fence)
+		fence, lv.Name, wellknown.UnfenceAnnotation, fence)
 }
 
 // write writes for what a volume is fenced, or that its fence was lost, or why it is not fenced.
 func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
-	return r.annotate(ctx, lv, map[string]string{v1alpha1.FencedAnnotation: fence,
-		v1alpha1.FenceErrorAnnotation: problem})
+	return r.annotate(ctx, lv, map[string]string{wellknown.FencedAnnotation: fence,
+		wellknown.FenceErrorAnnotation: problem})
 }
 
 // annotate sets annotations, and removes those without a value. It returns a conflict if the object has changed since

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -31,7 +31,7 @@ func TestWhichEventsAreFenced(t *testing.T) {
 	p := New(Options{Node: "node1"}).changes()
 	plain := volumeOfNode()
 	fenced := volumeOfNode()
-	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, v1alpha1.FenceAnnotation, "m1")
+	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, wellknown.FenceAnnotation, "m1")
 	other := volumeOfNode()
 	other.Spec.NodeName = "node2"
 	for what, got := range map[string][2]bool{
@@ -53,7 +53,7 @@ func TestWhichEventsAreFenced(t *testing.T) {
 func TestAVolumeThatIsUnstagedIsExamined(t *testing.T) {
 	unstaged := &topolvmv1.LogicalVolume{Status: topolvmv1.LogicalVolumeStatus{VolumeID: "8a6e"}}
 	fenced := volumeOfNode()
-	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, v1alpha1.FenceAnnotation, "m1")
+	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, wellknown.FenceAnnotation, "m1")
 	api := memory.Builder().WithObjects(fenced).Build()
 	r := New(Options{Node: "node1", Client: api})
 	want := []ctrl.Request{{NamespacedName: client.ObjectKey{Name: "pvc-1"}}}

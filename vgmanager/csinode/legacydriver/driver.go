@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 const (
@@ -121,8 +121,8 @@ func (d *Driver) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume, error)
 	var volumes []topolvmv1.LogicalVolume
 	for i := range list.Items {
 		lv := &list.Items[i]
-		if lv.Spec.NodeName == d.Node && (lv.Annotations[v1alpha1.EarlierDriverAnnotation] ==
-			v1alpha1.EarlierDriverName || lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "") {
+		if lv.Spec.NodeName == d.Node && (lv.Annotations[wellknown.EarlierDriverAnnotation] ==
+			wellknown.EarlierDriverName || lv.Annotations[wellknown.EarlierStagedAnnotation] != "") {
 			volumes = append(volumes, *lv)
 		}
 	}
@@ -135,12 +135,12 @@ func (d *Driver) tell(ctx context.Context, problem string) {
 		return
 	}
 	d.told = problem
-	log.FromContext(ctx).Info("cannot serve the driver of an earlier TopoLVM", "driver", v1alpha1.EarlierDriverName,
+	log.FromContext(ctx).Info("cannot serve the driver of an earlier TopoLVM", "driver", wellknown.EarlierDriverName,
 		"cause", problem)
 }
 
 func (d *Driver) start(ctx context.Context) {
-	log.FromContext(ctx).Info("serving the driver of an earlier TopoLVM", "driver", v1alpha1.EarlierDriverName)
+	log.FromContext(ctx).Info("serving the driver of an earlier TopoLVM", "driver", wellknown.EarlierDriverName)
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() { d.ended <- d.Serve(ctx) }()
 }
@@ -153,7 +153,7 @@ func (d *Driver) stop(ctx context.Context) {
 	d.cancel()
 	err := <-d.ended
 	d.cancel, d.failures, d.retryAt = nil, 0, time.Time{}
-	log.FromContext(ctx).Info("stopped the driver of an earlier TopoLVM", "driver", v1alpha1.EarlierDriverName,
+	log.FromContext(ctx).Info("stopped the driver of an earlier TopoLVM", "driver", wellknown.EarlierDriverName,
 		"cause", fmt.Sprint(err))
 }
 
@@ -188,13 +188,13 @@ func (d *Driver) BeforeStaging(ctx context.Context, volumeID, path string) error
 	switch {
 	case err != nil:
 		return err
-	case lv == nil || lv.Annotations[v1alpha1.EarlierDriverAnnotation] != v1alpha1.EarlierDriverName:
+	case lv == nil || lv.Annotations[wellknown.EarlierDriverAnnotation] != wellknown.EarlierDriverName:
 		return status.Errorf(codes.NotFound, "no LogicalVolume on node %s has the volume ID %s of the driver %s: wait "+
 			"until the operator has created it, or see the events of the PersistentVolume", d.Node, volumeID,
-			v1alpha1.EarlierDriverName)
-	case lv.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
+			wellknown.EarlierDriverName)
+	case lv.Annotations[wellknown.MovedVolumeAnnotation] != "":
 		return status.Errorf(codes.Unavailable, "volume %s is being migrated to the driver %s: the Pod can start when "+
-			"this is complete", volumeID, v1alpha1.DriverName)
+			"this is complete", volumeID, wellknown.DriverName)
 	}
 	// forgetRemoved removes the record of a path that does not exist.
 	if err := os.MkdirAll(path, 0o750); err != nil {
@@ -207,7 +207,7 @@ func (d *Driver) BeforeStaging(ctx context.Context, volumeID, path string) error
 // Unstaged removes the record of a volume.
 func (d *Driver) Unstaged(ctx context.Context, volumeID, path string) error {
 	lv, err := d.find(ctx, volumeID)
-	if err != nil || lv == nil || lv.Annotations[v1alpha1.EarlierStagedAnnotation] != path {
+	if err != nil || lv == nil || lv.Annotations[wellknown.EarlierStagedAnnotation] != path {
 		return err
 	}
 	return d.record(ctx, lv, "")
@@ -216,7 +216,7 @@ func (d *Driver) Unstaged(ctx context.Context, volumeID, path string) error {
 // forgetRemoved removes the record of a volume whose staging directory does not exist: the kubelet does not unstage a
 // volume if staging has failed.
 func (d *Driver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	path := lv.Annotations[v1alpha1.EarlierStagedAnnotation]
+	path := lv.Annotations[wellknown.EarlierStagedAnnotation]
 	if path == "" {
 		return nil
 	}
@@ -232,14 +232,14 @@ func (d *Driver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume)
 
 // record sets or removes EarlierStagedAnnotation, if the LogicalVolume has not changed.
 func (d *Driver) record(ctx context.Context, lv *topolvmv1.LogicalVolume, path string) error {
-	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] == path {
+	if lv.Annotations[wellknown.EarlierStagedAnnotation] == path {
 		return nil
 	}
 	before := lv.DeepCopy()
 	if path == "" {
-		delete(lv.Annotations, v1alpha1.EarlierStagedAnnotation)
+		delete(lv.Annotations, wellknown.EarlierStagedAnnotation)
 	} else {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EarlierStagedAnnotation, path)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EarlierStagedAnnotation, path)
 	}
 	err := d.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) && path == "" {
@@ -247,7 +247,7 @@ func (d *Driver) record(ctx context.Context, lv *topolvmv1.LogicalVolume, path s
 	}
 	if err != nil {
 		return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: %v",
-			v1alpha1.EarlierStagedAnnotation, lv.Name, err)
+			wellknown.EarlierStagedAnnotation, lv.Name, err)
 	}
 	return nil
 }

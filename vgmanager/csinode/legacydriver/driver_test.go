@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -88,7 +88,7 @@ func (b *bench) object() *topolvmv1.LogicalVolume {
 }
 
 func (b *bench) staged() string {
-	return b.object().Annotations[v1alpha1.EarlierStagedAnnotation]
+	return b.object().Annotations[wellknown.EarlierStagedAnnotation]
 }
 
 // wantServing checks after a pass whether the service runs.
@@ -101,22 +101,22 @@ func (b *bench) wantServing(when string, want bool) {
 	}
 }
 
-var served = map[string]string{v1alpha1.EarlierDriverAnnotation: v1alpha1.EarlierDriverName}
+var served = map[string]string{wellknown.EarlierDriverAnnotation: wellknown.EarlierDriverName}
 
 func TestTheDriverIsServedWhileAVolumeNeedsIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.wantServing("without volumes", false)
-	b.annotate(v1alpha1.EarlierDriverAnnotation, v1alpha1.EarlierDriverName)
+	b.annotate(wellknown.EarlierDriverAnnotation, wellknown.EarlierDriverName)
 	b.wantServing("with a volume", true)
 	b.wantServing("with a volume, again", true)
 	b.fail = errors.New("no answer")
 	b.wantServing("when LogicalVolumes cannot be listed", true)
 	b.fail = nil
 	staging := t.TempDir()
-	b.annotate(v1alpha1.EarlierStagedAnnotation, staging)
-	b.annotate(v1alpha1.EarlierDriverAnnotation, "")
+	b.annotate(wellknown.EarlierStagedAnnotation, staging)
+	b.annotate(wellknown.EarlierDriverAnnotation, "")
 	b.wantServing("while a volume is staged", true)
-	b.annotate(v1alpha1.EarlierStagedAnnotation, "")
+	b.annotate(wellknown.EarlierStagedAnnotation, "")
 	b.wantServing("without volumes", false)
 	b.wantServing("without volumes, again", false)
 }
@@ -211,7 +211,7 @@ func TestAStagedVolumeIsRecorded(t *testing.T) {
 // TestARecordWithoutStagingDirectoryIsRemoved: the kubelet does not unstage a volume if staging has failed.
 func TestARecordWithoutStagingDirectoryIsRemoved(t *testing.T) {
 	b := newBench(t, served)
-	b.annotate(v1alpha1.EarlierStagedAnnotation, filepath.Join(t.TempDir(), "gone"))
+	b.annotate(wellknown.EarlierStagedAnnotation, filepath.Join(t.TempDir(), "gone"))
 	b.driver.check(t.Context())
 	if b.staged() != "" {
 		t.Errorf("got %q", b.staged())
@@ -229,8 +229,8 @@ func TestStagingIsRefused(t *testing.T) {
 		code   codes.Code
 	}{
 		"unknown volume":     {"other", func(*bench) {}, codes.NotFound},
-		"migrated volume":    {id, annotate(v1alpha1.EarlierDriverAnnotation, ""), codes.NotFound},
-		"a migration begins": {id, annotate(v1alpha1.MovedVolumeAnnotation, "{}"), codes.Unavailable},
+		"migrated volume":    {id, annotate(wellknown.EarlierDriverAnnotation, ""), codes.NotFound},
+		"a migration begins": {id, annotate(wellknown.MovedVolumeAnnotation, "{}"), codes.Unavailable},
 		"the read failed":    {id, func(b *bench) { b.fail = errors.New("no answer") }, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
@@ -96,7 +97,7 @@ func (l *Limiter) Publish(ctx context.Context, v volume.Volume, target, earlier 
 	if err != nil {
 		return "", err
 	}
-	text := object.Annotations[v1alpha1.IOLimitsAnnotation]
+	text := object.Annotations[wellknown.IOLimitsAnnotation]
 	if text == "" && earlier == "" {
 		return "", nil
 	}
@@ -133,7 +134,7 @@ func (l *Limiter) applyToPod(v volume.Volume, target, text string) error {
 func (l *Limiter) Unpublish(ctx context.Context, id, target string) {
 	object, err := l.Volumes.Object(ctx, id)
 	pod := podAt(target)
-	if err != nil || pod == "" || object.Annotations[v1alpha1.IOLimitsAnnotation] == "" {
+	if err != nil || pod == "" || object.Annotations[wellknown.IOLimitsAnnotation] == "" {
 		return
 	}
 	v, err := l.Volumes.Find(ctx, id)
@@ -189,8 +190,8 @@ func (r *Reconciler) ours(object client.Object) bool {
 	if !ok || lv.Spec.NodeName != r.limiter.Node || lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
 		return false
 	}
-	return slices.ContainsFunc([]string{v1alpha1.IOLimitsAnnotation, v1alpha1.IOLimitsInForceAnnotation,
-		v1alpha1.IOLimitsErrorAnnotation}, func(key string) bool { return lv.Annotations[key] != "" })
+	return slices.ContainsFunc([]string{wellknown.IOLimitsAnnotation, wellknown.IOLimitsInForceAnnotation,
+		wellknown.IOLimitsErrorAnnotation}, func(key string) bool { return lv.Annotations[key] != "" })
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list;watch;patch
@@ -235,7 +236,7 @@ func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume, v v
 	if !r.ours(lv) || lv.Status.VolumeID != v.ID {
 		return false, nil, nil
 	}
-	return true, r.limiter.limitPods(v, lv.Annotations[v1alpha1.IOLimitsAnnotation]), nil
+	return true, r.limiter.limitPods(v, lv.Annotations[wellknown.IOLimitsAnnotation]), nil
 }
 
 // limitPods limits the I/O of all Pods that have a volume. A Pod without a cgroup has ended.
@@ -263,8 +264,8 @@ func (l *Limiter) limitPods(v volume.Volume, text string) error {
 // changed since it was read.
 func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, refusal error) error {
 	before := lv.DeepCopy()
-	desired := lv.Annotations[v1alpha1.IOLimitsAnnotation]
-	inForce := lv.Annotations[v1alpha1.IOLimitsInForceAnnotation]
+	desired := lv.Annotations[wellknown.IOLimitsAnnotation]
+	inForce := lv.Annotations[wellknown.IOLimitsInForceAnnotation]
 	set := func(key, value string) {
 		delete(lv.Annotations, key)
 		if value != "" {
@@ -272,13 +273,13 @@ func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, ref
 		}
 	}
 	if refusal == nil {
-		set(v1alpha1.IOLimitsInForceAnnotation, desired)
-		set(v1alpha1.IOLimitsErrorAnnotation, "")
+		set(wellknown.IOLimitsInForceAnnotation, desired)
+		set(wellknown.IOLimitsErrorAnnotation, "")
 	} else {
 		text := v1alpha1.IOLimitsError(desired, refusal.Error())
-		set(v1alpha1.IOLimitsErrorAnnotation, text[:min(len(text), maxError)])
+		set(wellknown.IOLimitsErrorAnnotation, text[:min(len(text), maxError)])
 		if inForce == desired {
-			set(v1alpha1.IOLimitsInForceAnnotation, "")
+			set(wellknown.IOLimitsInForceAnnotation, "")
 		}
 		log.FromContext(ctx).Info("cannot apply I/O limits", "volume", lv.Status.VolumeID, "cause", refusal.Error())
 	}

@@ -8,7 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 const (
@@ -36,7 +36,7 @@ func TestPodsInPaths(t *testing.T) {
 func TestWhichLogicalVolumesAreReconciledForLimits(t *testing.T) {
 	lv := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1",
-			Annotations: map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=5"}},
+			Annotations: map[string]string{wellknown.IOLimitsAnnotation: "readIOPS=5"}},
 		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: "vg1"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "8a6e"},
 	}
@@ -48,7 +48,7 @@ func TestWhichLogicalVolumesAreReconciledForLimits(t *testing.T) {
 		"not created yet": func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "" },
 		"without limits":  func(lv *topolvmv1.LogicalVolume) { lv.Annotations = nil },
 		"had limits": func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations = map[string]string{v1alpha1.IOLimitsInForceAnnotation: "readIOPS=5"}
+			lv.Annotations = map[string]string{wellknown.IOLimitsInForceAnnotation: "readIOPS=5"}
 		},
 	} {
 		object := lv.DeepCopy()

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
@@ -144,7 +144,7 @@ func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 // volumeDeviceOf returns the device of the logical volume of a mount. Below the file system of an encrypted volume is
 // its mapped device, which has one device below it (sysfs). It returns that of the mount if the volume has been closed.
 func (f *FileSystems) volumeDeviceOf(m mount.MountInfo) (string, error) {
-	if !strings.HasPrefix(m.Source, "/dev/mapper/"+v1alpha1.MappingPrefix) {
+	if !strings.HasPrefix(m.Source, "/dev/mapper/"+wellknown.MappingPrefix) {
 		return deviceOf(m), nil
 	}
 	folder := filepath.Join(f.Sysfs, "dev/block", deviceOf(m), "slaves")

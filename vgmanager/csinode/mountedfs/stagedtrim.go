@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // endTrimTimeout is how long an unmount waits for the call of a trim. After it, umount(8) returns "target is busy", and
@@ -85,7 +85,7 @@ func isStagingPath(plugins, path string) bool {
 	}
 	parts := strings.Split(relative, "/")
 	return len(parts) == 3 && parts[2] == stagedMount &&
-		(parts[0] == v1alpha1.DriverName || parts[0] == v1alpha1.EarlierDriverName)
+		(parts[0] == wellknown.DriverName || parts[0] == wellknown.EarlierDriverName)
 }
 
 // TrimStaged trims the file system on a device that is mounted at a path, and returns how many bytes it discarded. It

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
@@ -62,7 +62,7 @@ func (f *Finder) Find(ctx context.Context, id string) (Volume, error) {
 	if err := f.readRecord(ctx, &v); err != nil {
 		return Volume{}, err
 	}
-	if erased, begun := v.Tagged(v1alpha1.ErasedTagPrefix); begun {
+	if erased, begun := v.Tagged(wellknown.ErasedTagPrefix); begun {
 		return Volume{}, status.Errorf(codes.DataLoss, "volume %s on node %s is not used, because its removal began: "+
 			"at least its first %s bytes are erased: restore it from a backup", id, f.Node, erased)
 	}
@@ -95,7 +95,7 @@ func (f *Finder) ClaimOf(ctx context.Context, volumeID string) string {
 	}
 	for i := range list.Items {
 		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
-			return lv.Annotations[v1alpha1.ClaimAnnotation]
+			return lv.Annotations[wellknown.ClaimAnnotation]
 		}
 	}
 	return ""

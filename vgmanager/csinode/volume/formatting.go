@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // This file records that the formatting of a volume has begun. An interrupted mkfs leaves a partial file system, which
@@ -22,7 +22,7 @@ import (
 //
 // The record is a file on the node with the UUID of the logical volume. It is created without an LVM process, never
 // restored with the metadata, and a snapshot does not inherit it. Earlier versions recorded volumes without
-// v1alpha1.NewTag, and encrypted ones, with the tag v1alpha1.FormattingTagPrefix. It is still read.
+// wellknown.NewTag, and encrypted ones, with the tag wellknown.FormattingTagPrefix. It is still read.
 
 // formattingFile precedes the volume ID in the name of a file in the state folder.
 const formattingFile = "formatting-"
@@ -33,14 +33,14 @@ func (v Volume) IsFormatting() bool {
 	if isFormatted(v.LV.GetTags()) {
 		return false
 	}
-	_, tagged := v.Tagged(v1alpha1.FormattingTagPrefix)
+	_, tagged := v.Tagged(wellknown.FormattingTagPrefix)
 	return tagged || v.Recorded
 }
 
 // isFormatted reports whether the tags of a volume say that it has a complete file system.
 func isFormatted(tags []string) bool {
 	return slices.ContainsFunc(tags,
-		func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.FormattedTagPrefix) })
+		func(tag string) bool { return strings.HasPrefix(tag, wellknown.FormattedTagPrefix) })
 }
 
 // Record says that the formatting of a volume has begun: it is the content of the file of a volume.
@@ -63,7 +63,7 @@ type Records interface {
 
 // Holds reports whether a record is of the logical volume with a UUID and tags.
 func (r *Record) Holds(uuid string, tags []string) bool {
-	return r != nil && (r.UUID == "" || r.UUID == uuid) && (!r.IsNew || slices.Contains(tags, v1alpha1.NewTag)) &&
+	return r != nil && (r.UUID == "" || r.UUID == uuid) && (!r.IsNew || slices.Contains(tags, wellknown.NewTag)) &&
 		!isFormatted(tags)
 }
 
@@ -109,7 +109,7 @@ func (f *Finder) BeginFormatting(ctx context.Context, v *Volume) error {
 
 // Formatted tags a volume with its new file system, which is complete. From now on it may contain user data.
 func (f *Finder) Formatted(ctx context.Context, v Volume, fileSystem string) error {
-	if err := f.LVM.TagLV(ctx, v.Class, v.ID, []string{v1alpha1.FormattedTagPrefix + fileSystem},
+	if err := f.LVM.TagLV(ctx, v.Class, v.ID, []string{wellknown.FormattedTagPrefix + fileSystem},
 		v.UnusedTags()); err != nil {
 		return fmt.Errorf("tag volume %s on node %s as formatted: %w", v.ID, f.Node, err)
 	}
@@ -145,14 +145,14 @@ func (d Directory) Recorded(id string) (*Record, error) {
 		return nil, err
 	}
 	uuid, tag, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	return &Record{UUID: uuid, IsNew: uuid == "" || tag == v1alpha1.NewTag}, nil
+	return &Record{UUID: uuid, IsNew: uuid == "" || tag == wellknown.NewTag}, nil
 }
 
 // Record implements Records.
 func (d Directory) Record(id string, r Record) error {
 	text := r.UUID
 	if r.IsNew {
-		text += " " + v1alpha1.NewTag
+		text += " " + wellknown.NewTag
 	}
 	file, err := os.OpenFile(d.formattingFile(id), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // MovedReason returns why a logical volume with these tags must not be used: it is fenced for a move or a clone, or
 // does not have all its data yet. It returns "" if it can be used.
 func MovedReason(tags []string) string {
 	if fences := FenceTags(tags); len(fences) > 0 {
-		move := strings.TrimPrefix(fences[0], v1alpha1.FencedTagPrefix)
+		move := strings.TrimPrefix(fences[0], wellknown.FencedTagPrefix)
 		if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
 			return fmt.Sprintf("it is being copied to the LogicalVolume with the UID %s, a clone of it, and can be "+
 				"used when that is complete: to use it now, delete the clone's claim", clone)
@@ -28,13 +29,13 @@ func MovedReason(tags []string) string {
 }
 
 // IsCopying reports whether a logical volume with these tags does not have all its data yet.
-func IsCopying(tags []string) bool { return slices.Contains(tags, v1alpha1.CopyingTag) }
+func IsCopying(tags []string) bool { return slices.Contains(tags, wellknown.CopyingTag) }
 
 // FenceTags returns the tags that fence a volume.
 func FenceTags(tags []string) []string {
 	var list []string
 	for _, tag := range tags {
-		if strings.HasPrefix(tag, v1alpha1.FencedTagPrefix) {
+		if strings.HasPrefix(tag, wellknown.FencedTagPrefix) {
 			list = append(list, tag)
 		}
 	}

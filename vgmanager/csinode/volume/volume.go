@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 )
@@ -35,7 +35,7 @@ type Mapping struct {
 }
 
 // MappingName returns the name of the mapped device of an encrypted volume.
-func MappingName(id string) string { return v1alpha1.MappingPrefix + id }
+func MappingName(id string) string { return wellknown.MappingPrefix + id }
 
 // Tagged returns the rest of the tag with a prefix, and whether there is one.
 func (v Volume) Tagged(prefix string) (string, bool) {
@@ -51,7 +51,7 @@ func (v Volume) Tagged(prefix string) (string, bool) {
 func (v Volume) UnusedTags() []string {
 	var tags []string
 	for _, tag := range v.LV.GetTags() {
-		if tag == v1alpha1.NewTag || strings.HasPrefix(tag, v1alpha1.FormattingTagPrefix) {
+		if tag == wellknown.NewTag || strings.HasPrefix(tag, wellknown.FormattingTagPrefix) {
 			tags = append(tags, tag)
 		}
 	}
@@ -59,11 +59,11 @@ func (v Volume) UnusedTags() []string {
 }
 
 // IsNew reports whether a volume has the tag of a new one.
-func (v Volume) IsNew() bool { return slices.Contains(v.LV.GetTags(), v1alpha1.NewTag) }
+func (v Volume) IsNew() bool { return slices.Contains(v.LV.GetTags(), wellknown.NewTag) }
 
 // IsEncrypted reports whether a logical volume is marked as encrypted.
 func (v Volume) IsEncrypted() bool {
-	_, marked := v.Tagged(v1alpha1.EncryptionTagPrefix)
+	_, marked := v.Tagged(wellknown.EncryptionTagPrefix)
 	return marked
 }
 
@@ -74,8 +74,8 @@ func (v Volume) Encryption(volumeContext map[string]string) (service.Encryption,
 	if err != nil {
 		return e, err
 	}
-	method, marked := v.Tagged(v1alpha1.EncryptionTagPrefix)
-	if marked && method != v1alpha1.EncryptionLUKS2 {
+	method, marked := v.Tagged(wellknown.EncryptionTagPrefix)
+	if marked && method != wellknown.EncryptionLUKS2 {
 		return e, status.Errorf(codes.FailedPrecondition, "volume %s is encrypted with %q, which this version does "+
 			"not support: update LVM Storage", v.ID, method)
 	}

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
-var luksContext = map[string]string{v1alpha1.EncryptionParameter: v1alpha1.EncryptionLUKS2}
+var luksContext = map[string]string{wellknown.EncryptionParameter: wellknown.EncryptionLUKS2}
 
 func TestEncryptionOfAVolume(t *testing.T) {
-	with := service.Encryption{Method: v1alpha1.EncryptionLUKS2}
+	with := service.Encryption{Method: wellknown.EncryptionLUKS2}
 	for name, test := range map[string]struct {
 		context map[string]string
 		tag     string
@@ -26,12 +26,12 @@ func TestEncryptionOfAVolume(t *testing.T) {
 		"marked, context lost":   {tag: "luks2", want: with},
 		"marked and requested":   {context: luksContext, tag: "luks2", want: with},
 		"of a later version":     {context: luksContext, tag: "luks3", code: codes.FailedPrecondition},
-		"requests later version": {context: map[string]string{v1alpha1.EncryptionParameter: "luks3"}, code: codes.InvalidArgument},
+		"requests later version": {context: map[string]string{wellknown.EncryptionParameter: "luks3"}, code: codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Volume{ID: id, LV: &proto.LogicalVolume{}}
 			if test.tag != "" {
-				v.LV.Tags = []string{v1alpha1.EncryptionTagPrefix + test.tag}
+				v.LV.Tags = []string{wellknown.EncryptionTagPrefix + test.tag}
 			}
 			got, err := v.Encryption(test.context)
 			if status.Code(err) != test.code || err == nil && got != test.want {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
@@ -228,7 +229,7 @@ func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStat
 	var list []v1alpha1.DeviceStatus
 	for i := range b.Report.VGs {
 		vg := &b.Report.VGs[i]
-		if !vg.HasTag(v1alpha1.OwnerTag) {
+		if !vg.HasTag(wellknown.OwnerTag) {
 			continue
 		}
 		for _, pv := range vg.PVs {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -172,7 +173,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
 		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3,
-			UID: "uid", Finalizers: []string{v1alpha1.VolumeGroupFinalizer}}, Spec: spec},
+			UID: "uid", Finalizers: []string{wellknown.VolumeGroupFinalizer}}, Spec: spec},
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace,
 			UID: "status-1"}},
 	).Build()

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -50,7 +51,7 @@ func TestReconcileMakesAThinClass(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(b.dir, "lvmd.yaml")); err != nil {
 		t.Error(err)
 	}
-	if got := b.object().Finalizers; !slices.Equal(got, []string{v1alpha1.VolumeGroupFinalizer}) {
+	if got := b.object().Finalizers; !slices.Equal(got, []string{wellknown.VolumeGroupFinalizer}) {
 		t.Errorf("an agent does not write what all nodes share: %v", got)
 	}
 	if b.devices.probes != 2 {

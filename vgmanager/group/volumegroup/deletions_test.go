@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -26,7 +27,7 @@ func deletedBench(t *testing.T, retention v1alpha1.RetentionPeriod, deleted time
 	b.settle()
 	for _, name := range []string{"a", "b", "kept"} {
 		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20, Tags: []string{
-			v1alpha1.VolumeUIDTagPrefix + "uid-" + name, v1alpha1.ClusterTagPrefix + "c1"}}))
+			wellknown.VolumeUIDTagPrefix + "uid-" + name, wellknown.ClusterTagPrefix + "c1"}}))
 	}
 	b.logicalVolume("kept")
 	b.step()
@@ -112,20 +113,20 @@ func TestDeletedVolumesThatStay(t *testing.T) {
 		"none":              {retention: "1h", removed: true},
 		"no retention":      {},
 		"invalid retention": {retention: "soon"},
-		"imported since":    {retention: "1h", do: retag(v1alpha1.VolumeUIDTagPrefix+"uid-a", v1alpha1.VolumeUIDTagPrefix+"uid-import")},
-		"another cluster":   {retention: "1h", do: retag(v1alpha1.ClusterTagPrefix+"c1", v1alpha1.ClusterTagPrefix+"c2")},
-		"no tags":           {retention: "1h", do: retag(v1alpha1.VolumeUIDTagPrefix+"uid-a", "x")},
+		"imported since":    {retention: "1h", do: retag(wellknown.VolumeUIDTagPrefix+"uid-a", wellknown.VolumeUIDTagPrefix+"uid-import")},
+		"another cluster":   {retention: "1h", do: retag(wellknown.ClusterTagPrefix+"c1", wellknown.ClusterTagPrefix+"c2")},
+		"no tags":           {retention: "1h", do: retag(wellknown.VolumeUIDTagPrefix+"uid-a", "x")},
 		"in use":            {retention: "1h", do: func(b *bench) { b.lvm.Open("vg1", "a", true) }},
 		"a LogicalVolume":   {retention: "1h", do: func(b *bench) { b.logicalVolume("a") }},
 		"a LogicalVolume of another node": {retention: "1h", do: func(b *bench) {
 			b.ok(b.client.Create(b.Context(), &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere",
-				Annotations: map[string]string{v1alpha1.ImportAnnotation: "a"}},
+				Annotations: map[string]string{wellknown.ImportAnnotation: "a"}},
 				Spec: topolvmv1.LogicalVolumeSpec{Name: "elsewhere", NodeName: "other", DeviceClass: "vg1"}}))
 		}},
 		"a PersistentVolume": {retention: "1h", do: func(b *bench) {
 			b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
 				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "a"}}}}))
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "a"}}}}))
 		}},
 		"no orphan":  {retention: "1h", do: func(b *bench) { b.agent.orphans.Orphans = nil }},
 		"no records": {retention: "1h", do: func(b *bench) { b.agent.objects.Live = failingReader{b.client} }},

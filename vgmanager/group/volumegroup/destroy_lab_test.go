@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 )
@@ -111,7 +112,7 @@ func (o oldGroup) run(t *testing.T, mode string) {
 	})
 	refused("in use: " + o.name + "/old")
 	object := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
-	object.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "old"}
+	object.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "old"}
 	s.ok(s.client.Create(s.Context(), object))
 	holder()
 	refused("belongs to PersistentVolume pvc-1")

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -68,7 +69,7 @@ func TestAVolumeGroupThatIsAliveIsNotDestroyed(t *testing.T) {
 			Status: topolvmv1.LogicalVolumeStatus{VolumeID: "data"}}, says: "belongs to LogicalVolume pvc-1"},
 		"a PersistentVolume": {object: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"},
 			Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "data"}}}},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "data"}}}},
 			says: "belongs to PersistentVolume pvc-2"},
 		"the API server does not answer": {live: func(r client.Reader) client.Reader { return noLists{r} },
 			says: "no answer"},

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
@@ -115,7 +116,7 @@ var fsDamages = map[string]fsDamage{
 		}},
 	"the superblock of ext4 is lost": {kind: "ext4", says: "Superblock invalid", do: func(s *scene, device, at string) {
 		s.sh("/usr/bin/umount", at)
-		s.sh("/usr/sbin/lvm", "lvchange", "--addtag", v1alpha1.FormattedTagPrefix+"ext4", device)
+		s.sh("/usr/sbin/lvm", "lvchange", "--addtag", wellknown.FormattedTagPrefix+"ext4", device)
 		s.sh("/bin/dd", "if=/dev/zero", "of="+device, "bs=1k", "count=2", "conv=fsync", "status=none")
 	}},
 	"ext4 crashed and has errors": {kind: "ext4", says: "its journal has changes", do: func(s *scene, device, at string) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/fsjobs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -130,7 +131,7 @@ func brokenVolumes(t *testing.T) *bench {
 			Spec: corev1.PersistentVolumeSpec{
 				ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: name},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{
-					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: name}}}}))
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: name}}}}))
 	}
 	b.checker.broken = []string{"a", "b"}
 	b.checker.mounted, b.checker.kinds, b.checker.failed = map[string][]string{}, map[string]error{}, map[string]error{}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 )
@@ -45,10 +46,10 @@ func persistentVolume(name, handle, node, claim string) *corev1.PersistentVolume
 		Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: handle}}}}
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: handle}}}}
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
+			Key: wellknown.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
 	return pv
 }
 

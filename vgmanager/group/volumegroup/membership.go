@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 )
 
@@ -55,7 +56,7 @@ func hasEntry(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) bool {
 
 // isHeld returns true if the agent of upstream LVMS added its finalizer to an LVMVolumeGroup.
 func (e *statusEntries) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
-	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(e.Node))
+	return slices.Contains(object.Finalizers, wellknown.NodeCleanupFinalizer(e.Node))
 }
 
 // isMember returns true if this node is a member of a device class. The node status in the cache can be outdated. An

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -160,7 +161,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 		"the class does not select the node": false} {
 		b := newBench(t, withSelector(thinOf(90)))
 		object := b.object()
-		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other"), v1alpha1.NodeCleanupFinalizer(nodeName)}
+		object.Finalizers = []string{wellknown.NodeCleanupFinalizer("other"), wellknown.NodeCleanupFinalizer(nodeName)}
 		b.ok(b.client.Update(t.Context(), object))
 		b.settle()
 		b.wantState(v1alpha1.VGStatusReady)
@@ -178,7 +179,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 		}
 		b.wantBlankDisks()
 		object = b.object()
-		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other")}
+		object.Finalizers = []string{wellknown.NodeCleanupFinalizer("other")}
 		b.ok(b.client.Update(t.Context(), object))
 		b.settle()
 		if b.isMember() {

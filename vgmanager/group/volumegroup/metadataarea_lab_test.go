@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmarchive"
@@ -24,9 +25,9 @@ import (
 // claimTags are the tags of a volume of a claim, with names of the usual length.
 func claimTags(name string) []string {
 	const id = "0b6d3c6e-8f0a-4a0e-9a76-3f5d8c1f0a11"
-	return []string{v1alpha1.VolumeUIDTagPrefix + id, v1alpha1.VolumeNameTagPrefix + "pvc-" + id,
-		v1alpha1.VolumeClaimTagPrefix + "some-namespace-name/some-claim-of-usual-length-" + name,
-		v1alpha1.ClusterTagPrefix + id, v1alpha1.FormattedTagPrefix + "xfs"}
+	return []string{wellknown.VolumeUIDTagPrefix + id, wellknown.VolumeNameTagPrefix + "pvc-" + id,
+		wellknown.VolumeClaimTagPrefix + "some-namespace-name/some-claim-of-usual-length-" + name,
+		wellknown.ClusterTagPrefix + id, wellknown.FormattedTagPrefix + "xfs"}
 }
 
 // create creates a volume of a claim, with the name of one.
@@ -103,7 +104,7 @@ func TestLimitMetadataAreaIsFull(t *testing.T) {
 			// What is written while all volumes are deleted at the same time fits.
 			for i := range created {
 				s.ok(s.engine.TagLV(s.Context(), "vg1", uuidName(fmt.Sprint(i)),
-					[]string{v1alpha1.ErasedTagPrefix + "1234567890"}, nil))
+					[]string{wellknown.ErasedTagPrefix + "1234567890"}, nil))
 			}
 			for i := range 5 {
 				s.ok(s.delete(uuidName(fmt.Sprint(i))))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
@@ -183,8 +184,8 @@ func TestSceneDeletedVolumesAreRemoved(t *testing.T) {
 		Namespace: namespace}, Data: map[string]string{}}
 	for name, ago := range map[string]time.Duration{"long-ago": 25 * time.Hour, "recently": time.Hour} {
 		sums[name] = s.fill(s.volume(name, 32<<20), 32<<20)
-		s.ok(s.engine.TagLV(s.Context(), "vg1", name, []string{v1alpha1.VolumeUIDTagPrefix + "uid-" + name,
-			v1alpha1.ClusterTagPrefix + "c1"}, nil))
+		s.ok(s.engine.TagLV(s.Context(), "vg1", name, []string{wellknown.VolumeUIDTagPrefix + "uid-" + name,
+			wellknown.ClusterTagPrefix + "c1"}, nil))
 		data, err := json.Marshal(v1alpha1.DeletedVolume{Volume: name, UID: types.UID("uid-" + name),
 			Time: time.Now().Add(-ago)})
 		s.ok(err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -23,7 +24,7 @@ func orphaned(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b := newBench(t, spec)
 	b.settle()
 	for _, name := range []string{"a", "b", "kept"} {
-		tags := []string{v1alpha1.VolumeClaimTagPrefix + "shop/" + name}
+		tags := []string{wellknown.VolumeClaimTagPrefix + "shop/" + name}
 		if pool := spec.ThinPoolConfig; pool != nil {
 			b.ok(b.lvm.Apply(t.Context(),
 				lvm.LVCreateThin{VG: "vg1", Pool: pool.Name, Name: name, VirtualSize: 1 << 20, Tags: tags}))
@@ -125,12 +126,12 @@ func TestVolumesThatAreNotDeletedAsOrphans(t *testing.T) {
 		"a PersistentVolume": {volumes: []string{"a"}, do: func(b *bench) {
 			b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
 				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "a"}}}}))
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: "a"}}}}))
 		}, text: "belongs to PersistentVolume pv-a"},
 		"a PersistentVolume of the earlier driver": {volumes: []string{"a"}, do: func(b *bench) {
 			b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
 				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: "a"}}}}))
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.EarlierDriverName, VolumeHandle: "a"}}}}))
 		}, text: "belongs to PersistentVolume pv-a of the driver topolvm.cybozu.com"},
 		"a snapshot of the earlier driver": {volumes: []string{"a"}, do: func(b *bench) {
 			b.ok(b.client.Create(b.Context(), &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-a"},

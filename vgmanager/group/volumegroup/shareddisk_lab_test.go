@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
@@ -39,8 +40,8 @@ func TestSceneDiskOfSeveralNodesIsNotUsed(t *testing.T) {
 	s.list("node2")
 	s.ready()
 	s.volume("data", 64<<20)
-	s.ok(nodelvm.Command("/usr/sbin/lvm", "vgchange", "--deltag", v1alpha1.NodeTagPrefix+nodeName, "--addtag",
-		v1alpha1.NodeTagPrefix+"node2", "vg1").Run())
+	s.ok(nodelvm.Command("/usr/sbin/lvm", "vgchange", "--deltag", wellknown.NodeTagPrefix+nodeName, "--addtag",
+		wellknown.NodeTagPrefix+"node2", "vg1").Run())
 	s.converge("VGMoved", func(e v1alpha1.VGStatus) bool {
 		return strings.Contains(e.Reason, "VGMoved") && strings.Contains(e.Reason, "are active on node "+nodeName) &&
 			strings.Contains(e.Reason, "vgchange -an vg1")

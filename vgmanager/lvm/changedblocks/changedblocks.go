@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -246,7 +246,7 @@ func snapshot(vg *lvm.VG, name string, encrypted bool) (*lvm.LV, error) {
 
 func isEncrypted(lv *lvm.LV) bool {
 	for _, tag := range lv.Tags {
-		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) {
+		if strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) {
 			return true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -220,4 +220,4 @@ func wantUnavailable(t *testing.T, b bench, text string) {
 }
 
 // encryptedTag is the tag of an encrypted volume.
-const encryptedTag = v1alpha1.EncryptionTagPrefix + v1alpha1.EncryptionLUKS2
+const encryptedTag = wellknown.EncryptionTagPrefix + wellknown.EncryptionLUKS2

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -150,9 +150,9 @@ func (p *Publisher) observe(ctx context.Context) ([]engine.ClassState, error) {
 func annotations(states []engine.ClassState) map[string]string {
 	list := map[string]string{}
 	for _, s := range states {
-		list[v1alpha1.CapacityAnnotationPrefix+s.Name] = strconv.FormatUint(s.Capacity, 10)
+		list[wellknown.CapacityAnnotationPrefix+s.Name] = strconv.FormatUint(s.Capacity, 10)
 		if s.Default {
-			list[v1alpha1.CapacityAnnotationPrefix+defaultKey] = strconv.FormatUint(s.Capacity, 10)
+			list[wellknown.CapacityAnnotationPrefix+defaultKey] = strconv.FormatUint(s.Capacity, 10)
 		}
 	}
 	return list
@@ -167,7 +167,7 @@ func difference(have, want map[string]string) map[string]any {
 		}
 	}
 	for key := range have {
-		if _, ok := want[key]; !ok && strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) {
+		if _, ok := want[key]; !ok && strings.HasPrefix(key, wellknown.CapacityAnnotationPrefix) {
 			patch[key] = nil
 		}
 	}

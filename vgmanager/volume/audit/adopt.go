@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -40,8 +40,8 @@ func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objec
 		owner := owners[v.Name]
 		// The logical volume of a target of a move gets the tags of the volume when all its data is there.
 		if owner == nil || lvtag.IsCopying(v.Tags) ||
-			slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
-				slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
+			slices.Contains(v.Tags, wellknown.VolumeUIDTagPrefix+string(owner.UID)) &&
+				slices.Contains(v.Tags, wellknown.ClusterTagPrefix+a.Cluster) {
 			continue
 		}
 		if adopted++; adopted > maxAdopted {
@@ -68,7 +68,7 @@ func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objec
 // claim returns the claim of a volume. If the object does not have it, claim reads the PersistentVolume with the same
 // name.
 func (a *Auditor) claim(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
-	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
+	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
 		return claim, nil
 	}
 	volume := &corev1.PersistentVolume{}

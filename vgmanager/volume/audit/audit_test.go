@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -72,7 +73,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 		w.must(w.run(name))
 	}
 	marked := w.get("unclaimed")
-	marked.Annotations[v1alpha1.UnclaimedAnnotation] = "true"
+	marked.Annotations[wellknown.UnclaimedAnnotation] = "true"
 	w.must(w.api.Update(t.Context(), marked))
 	other := thin(8)
 	other.NodeName = "node2"
@@ -168,16 +169,16 @@ func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
 		"deleted":                      {func() { handler.OnDelete(here) }, true},
 		"deleted while it was unknown": {func() { handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: here}) }, true},
 		"changed": {func() {
-			handler.OnUpdate(here, annotated(here, v1alpha1.ConditionAnnotation))
+			handler.OnUpdate(here, annotated(here, wellknown.ConditionAnnotation))
 		}, false},
 		"with other limits": {func() {
-			handler.OnUpdate(annotated(here, v1alpha1.IOLimitsInForceAnnotation), here)
+			handler.OnUpdate(annotated(here, wellknown.IOLimitsInForceAnnotation), here)
 		}, true},
 		"with limits that were refused": {func() {
-			handler.OnUpdate(here, annotated(here, v1alpha1.IOLimitsErrorAnnotation))
+			handler.OnUpdate(here, annotated(here, wellknown.IOLimitsErrorAnnotation))
 		}, true},
 		"with other limits on another node": {func() {
-			handler.OnUpdate(there, annotated(there, v1alpha1.IOLimitsInForceAnnotation))
+			handler.OnUpdate(there, annotated(there, wellknown.IOLimitsInForceAnnotation))
 		}, false},
 		"changed to another kind": {func() { handler.OnUpdate("something", "else") }, false},
 		"created on another node": {func() { handler.OnAdd(there, false) }, false},
@@ -205,7 +206,7 @@ func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
 		Status: earlierv1.LogicalVolumeStatus{VolumeID: id(0)}}))
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-b"},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: id(1)}}}}))
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.EarlierDriverName, VolumeHandle: id(1)}}}}))
 	w.must(a.Audit(t.Context()))
 	*now = now.Add(settleTime)
 	w.must(a.Audit(t.Context()))
@@ -229,13 +230,13 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 		w.must(w.api.Status().Update(t.Context(), lv))
 		options := lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: lv.Status.VolumeID, VirtualSize: lvm.Bytes(4 * mib)}
 		if name == "tagged" {
-			options.Tags = []string{v1alpha1.VolumeNameTagPrefix + name}
+			options.Tags = []string{wellknown.VolumeNameTagPrefix + name}
 		}
 		w.must(w.lvm.Apply(t.Context(), options))
 	}
 	byHand := lvm.LVCreateThin{
 		VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
-		Tags: []string{v1alpha1.VolumeNameTagPrefix + "tagged"},
+		Tags: []string{wellknown.VolumeNameTagPrefix + "tagged"},
 	}
 	w.must(w.lvm.Apply(t.Context(), byHand))
 	settle := func() []v1alpha1.OrphanStatus {
@@ -288,7 +289,7 @@ func newMovedWorld(t *testing.T, tags ...string) *movedWorld {
 	lv.Status.VolumeID = "id-moved"
 	w.must(w.api.Status().Update(t.Context(), lv))
 	w.must(w.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "id-moved",
-		VirtualSize: lvm.Bytes(4 * mib), Tags: append(tags, v1alpha1.VolumeNameTagPrefix+"moved", "lvms.pvc=ns/moved")}))
+		VirtualSize: lvm.Bytes(4 * mib), Tags: append(tags, wellknown.VolumeNameTagPrefix+"moved", "lvms.pvc=ns/moved")}))
 	return &movedWorld{world: w, a: a, recorder: recorder, now: now}
 }
 
@@ -305,7 +306,7 @@ func (w *movedWorld) change(change func(*topolvmv1.LogicalVolume)) {
 
 // nodeLacksIt is what the auditor of node2 writes if it lacks the volume.
 func nodeLacksIt(lv *topolvmv1.LogicalVolume) {
-	lv.Annotations[v1alpha1.ConditionAnnotation] = "node node2 has no logical volume id-moved"
+	lv.Annotations[wellknown.ConditionAnnotation] = "node node2 has no logical volume id-moved"
 }
 
 // audits lets the time pass in which an orphan is reported, and returns the orphans.
@@ -377,16 +378,16 @@ func TestACopyOfAMoveIsNotReported(t *testing.T) {
 		want   []string
 	}{
 		"no move":                                {change: nodeLacksIt, want: []string{onNode1}},
-		"the earlier copy, which the move keeps": {tags: []string{v1alpha1.FencedTagPrefix + "uid"}, change: nodeLacksIt},
-		"a copy that does not have all data":     {tags: []string{v1alpha1.CopyingTag}, change: nodeLacksIt},
-		"a target between two rounds":            {tags: []string{v1alpha1.BaseTagPrefix + "move-1"}, change: nodeLacksIt},
-		"a target during a round":                {tags: []string{v1alpha1.CopyOfTagPrefix + "move-1"}, change: nodeLacksIt},
-		"it is switched to the other node":       {change: annotated(v1alpha1.AdoptAnnotation, "uid")},
-		"its PersistentVolume is recreated":      {change: annotated(v1alpha1.MovedVolumeAnnotation, "{}")},
-		"it is fenced for a move":                {change: annotated(v1alpha1.FenceAnnotation, "uid")},
+		"the earlier copy, which the move keeps": {tags: []string{wellknown.FencedTagPrefix + "uid"}, change: nodeLacksIt},
+		"a copy that does not have all data":     {tags: []string{wellknown.CopyingTag}, change: nodeLacksIt},
+		"a target between two rounds":            {tags: []string{wellknown.BaseTagPrefix + "move-1"}, change: nodeLacksIt},
+		"a target during a round":                {tags: []string{wellknown.CopyOfTagPrefix + "move-1"}, change: nodeLacksIt},
+		"it is switched to the other node":       {change: annotated(wellknown.AdoptAnnotation, "uid")},
+		"its PersistentVolume is recreated":      {change: annotated(wellknown.MovedVolumeAnnotation, "{}")},
+		"it is fenced for a move":                {change: annotated(wellknown.FenceAnnotation, "uid")},
 		"the other node has it":                  {change: func(*topolvmv1.LogicalVolume) {}},
-		"something else is wrong with it":        {change: annotated(v1alpha1.ConditionAnnotation, "a disk is missing")},
-		"the report is about a node before":      {change: annotated(v1alpha1.ConditionAnnotation, "node node1 has no logical volume id-moved")},
+		"something else is wrong with it":        {change: annotated(wellknown.ConditionAnnotation, "a disk is missing")},
+		"the report is about a node before":      {change: annotated(wellknown.ConditionAnnotation, "node node1 has no logical volume id-moved")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newMovedWorld(t, test.tags...)
@@ -406,7 +407,7 @@ func TestTheTargetOfAMoveIsNotReported(t *testing.T) {
 	target := thin(8)
 	w.ask("move-1", target)
 	lv := w.get("move-1")
-	lv.Annotations[v1alpha1.MoveVolumeAnnotation] = "id-moved"
+	lv.Annotations[wellknown.MoveVolumeAnnotation] = "id-moved"
 	w.must(w.api.Update(t.Context(), lv))
 	if got := w.audits(); len(got) != 0 {
 		t.Errorf("got %q", got)
@@ -483,12 +484,12 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	if len(a.Orphans("thin")) != 0 || len(said(recorder)) != 0 {
 		t.Errorf("got %+v", a.Orphans("thin"))
 	}
-	if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got == "" {
+	if got := w.get("a").Annotations[wellknown.ConditionAnnotation]; got == "" {
 		t.Error("nothing is said about a volume whose disk is away")
 	}
 	w.fake.Attach("/dev/b")
 	w.must(a.Audit(t.Context()))
-	if _, still := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; still {
+	if _, still := w.get("a").Annotations[wellknown.ConditionAnnotation]; still {
 		t.Error("the condition stays although all is well")
 	}
 }
@@ -535,8 +536,8 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	closed, closing := object("closed", "a"), object("closing", "a")
-	closed.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "closed by the fence m"}
-	closing.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "in use", v1alpha1.FenceAnnotation: "m"}
+	closed.Annotations = map[string]string{wellknown.FenceErrorAnnotation: "closed by the fence m"}
+	closing.Annotations = map[string]string{wellknown.FenceErrorAnnotation: "in use", wellknown.FenceAnnotation: "m"}
 	got := conditions(
 		[]engine.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
 		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
@@ -567,7 +568,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 		for range 2 {
 			w.must(a.Audit(t.Context()))
 		}
-		if got, isSet := w.get("a").Annotations[v1alpha1.SuspendedDevicesAnnotation]; got != want || isSet != (want != "") {
+		if got, isSet := w.get("a").Annotations[wellknown.SuspendedDevicesAnnotation]; got != want || isSet != (want != "") {
 			t.Errorf("%s: got %q", what, got)
 		}
 	}
@@ -670,10 +671,10 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	a.FileSystems = files
 	check := func(what, want string, series int) {
 		t.Helper()
-		if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got != want {
+		if got := w.get("a").Annotations[wellknown.ConditionAnnotation]; got != want {
 			t.Errorf("%s: got %q", what, got)
 		}
-		if got := w.get("b").Annotations[v1alpha1.ConditionAnnotation]; got != "" {
+		if got := w.get("b").Annotations[wellknown.ConditionAnnotation]; got != "" {
 			t.Errorf("%s: the other volume: %q", what, got)
 		}
 		if n := testutil.CollectAndCount(a, "lvms_volume_filesystem_abnormal"); n != series {
@@ -710,7 +711,7 @@ func TestWhatKeepsAPodFromEndingIsInTheCondition(t *testing.T) {
 		if err := a.Audit(t.Context()); (err != nil) != fails {
 			t.Errorf("%s: %v", what, err)
 		}
-		if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got != want {
+		if got := w.get("a").Annotations[wellknown.ConditionAnnotation]; got != want {
 			t.Errorf("%s: got %q, want %q", what, got, want)
 		}
 	}

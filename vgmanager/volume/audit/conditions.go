@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -104,7 +105,7 @@ func conditions(volumes []engine.VolumeState, classes map[string]error,
 		case !there:
 			wrong[lv.Name] = v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 		case isClosed(lv):
-			wrong[lv.Name] = lv.Annotations[v1alpha1.FenceErrorAnnotation]
+			wrong[lv.Name] = lv.Annotations[wellknown.FenceErrorAnnotation]
 		case state.Condition != "":
 			wrong[lv.Name] = state.Condition
 		}
@@ -114,13 +115,13 @@ func conditions(volumes []engine.VolumeState, classes map[string]error,
 
 // isClosed returns true if the logical volume of an object has a fence that nothing requests.
 func isClosed(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.FenceAnnotation] == "" && lv.Annotations[v1alpha1.FenceErrorAnnotation] != ""
+	return lv.Annotations[wellknown.FenceAnnotation] == "" && lv.Annotations[wellknown.FenceErrorAnnotation] != ""
 }
 
 // isMissing returns true if the agent of an object's node reports that the node does not have its logical volume.
 func isMissing(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Status.VolumeID != "" &&
-		lv.Annotations[v1alpha1.ConditionAnnotation] == v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+		lv.Annotations[wellknown.ConditionAnnotation] == v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 }
 
 // suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the
@@ -135,7 +136,7 @@ func suspensions(volumes []engine.VolumeState, classes map[string]error,
 	for i := range objects {
 		lv := &objects[i]
 		if problem, known := classes[lv.Spec.DeviceClass]; !known || problem != nil {
-			suspended[lv.Name] = lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]
+			suspended[lv.Name] = lv.Annotations[wellknown.SuspendedDevicesAnnotation]
 		} else {
 			suspended[lv.Name] = devices[lv.Status.VolumeID]
 		}
@@ -149,8 +150,8 @@ func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume,
 	var errs []error
 	for i := range objects {
 		lv := &objects[i]
-		want := map[string]string{v1alpha1.ConditionAnnotation: wrong[lv.Name],
-			v1alpha1.SuspendedDevicesAnnotation: suspended[lv.Name]}
+		want := map[string]string{wellknown.ConditionAnnotation: wrong[lv.Name],
+			wellknown.SuspendedDevicesAnnotation: suspended[lv.Name]}
 		if isAnnotated(lv, want) {
 			continue
 		}

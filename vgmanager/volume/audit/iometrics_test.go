@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
@@ -67,7 +68,7 @@ func TestActiveVolumesHaveTheirIO(t *testing.T) {
 	}}
 	a.MaxVolumes, a.IO = 10, kernel
 	w.must(a.measure(t.Context(), []engine.VolumeState{
-		{Class: "thin", VolumeGroup: "vg-1", Name: "a", Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
+		{Class: "thin", VolumeGroup: "vg-1", Name: "a", Tags: []string{wellknown.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thin", VolumeGroup: "vg-1", Name: "inactive"},
 		{Class: "thin", VolumeGroup: "vg-2", Name: "a"}, // the name in another volume group
 	}, nil))

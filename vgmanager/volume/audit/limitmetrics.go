@@ -7,6 +7,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -66,7 +67,7 @@ func newLimitMetrics(volumes []engine.VolumeState, objects []topolvmv1.LogicalVo
 	limits := map[string]limitMetrics{}
 	for i := range objects {
 		lv := &objects[i]
-		inForce, err := v1alpha1.ParseIOLimits(lv.Annotations[v1alpha1.IOLimitsInForceAnnotation])
+		inForce, err := v1alpha1.ParseIOLimits(lv.Annotations[wellknown.IOLimitsInForceAnnotation])
 		if err != nil {
 			inForce = v1alpha1.IOLimits{}
 		}
@@ -89,7 +90,7 @@ func newLimitMetrics(volumes []engine.VolumeState, objects []topolvmv1.LogicalVo
 
 // limitsChanged returns true if the limits that the metrics show are others.
 func limitsChanged(before, after *topolvmv1.LogicalVolume) bool {
-	return before.Annotations[v1alpha1.IOLimitsInForceAnnotation] !=
-		after.Annotations[v1alpha1.IOLimitsInForceAnnotation] ||
+	return before.Annotations[wellknown.IOLimitsInForceAnnotation] !=
+		after.Annotations[wellknown.IOLimitsInForceAnnotation] ||
 		(v1alpha1.IOLimitsRefusal(before.Annotations) != "") != (v1alpha1.IOLimitsRefusal(after.Annotations) != "")
 }

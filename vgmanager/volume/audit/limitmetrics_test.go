@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -19,8 +20,8 @@ import (
 func limited(name, requested, inForce, failed string) topolvmv1.LogicalVolume {
 	return topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-			v1alpha1.IOLimitsAnnotation: requested, v1alpha1.IOLimitsInForceAnnotation: inForce,
-			v1alpha1.IOLimitsErrorAnnotation: failed,
+			wellknown.IOLimitsAnnotation: requested, wellknown.IOLimitsInForceAnnotation: inForce,
+			wellknown.IOLimitsErrorAnnotation: failed,
 		}},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: name},
 	}
@@ -117,7 +118,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 	}
 	w.fake.Fail("Report", nil)
 	object := w.get("a")
-	object.Annotations[v1alpha1.IOLimitsInForceAnnotation] = v1alpha1.NoIOLimits
+	object.Annotations[wellknown.IOLimitsInForceAnnotation] = v1alpha1.NoIOLimits
 	w.must(w.api.Update(t.Context(), object))
 	w.must(a.Audit(t.Context()))
 	if n := testutil.CollectAndCount(a, names...); n != 2 {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
@@ -88,7 +89,7 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 		}
 		kind := v1alpha1.OrphanObject
 		if there[lv.Status.VolumeID] {
-			if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !unclaimed {
+			if _, unclaimed := lv.Annotations[wellknown.UnclaimedAnnotation]; !unclaimed {
 				continue
 			}
 			kind = v1alpha1.OrphanUnclaimed
@@ -96,7 +97,7 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 		size := lv.Spec.Size.DeepCopy()
 		found = append(found, orphan{class: lv.Spec.DeviceClass, OrphanStatus: v1alpha1.OrphanStatus{
 			Kind: kind, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp,
-			Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
+			Claim: lv.Annotations[wellknown.ClaimAnnotation],
 		}})
 	}
 	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
@@ -177,8 +178,8 @@ func (o orphan) onOtherNode(owner *topolvmv1.LogicalVolume) orphan {
 // all data of its source: it is not the volume of its object, or not the only one.
 func isCopy(tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool {
-		return tag == v1alpha1.CopyingTag || strings.HasPrefix(tag, v1alpha1.FencedTagPrefix) ||
-			strings.HasPrefix(tag, v1alpha1.CopyOfTagPrefix) || strings.HasPrefix(tag, v1alpha1.BaseTagPrefix)
+		return tag == wellknown.CopyingTag || strings.HasPrefix(tag, wellknown.FencedTagPrefix) ||
+			strings.HasPrefix(tag, wellknown.CopyOfTagPrefix) || strings.HasPrefix(tag, wellknown.BaseTagPrefix)
 	})
 }
 
@@ -200,7 +201,8 @@ func (a *Auditor) otherOwner(ctx context.Context, o orphan,
 		return nil, volumes[volume], err
 	}
 	if !isMissing(object) || o.moving || !object.DeletionTimestamp.IsZero() || identity.IsMoved(object) ||
-		object.Annotations[v1alpha1.FenceAnnotation] != "" || object.Annotations[v1alpha1.MovedVolumeAnnotation] != "" {
+		object.Annotations[wellknown.FenceAnnotation] != "" ||
+		object.Annotations[wellknown.MovedVolumeAnnotation] != "" {
 		return nil, true, nil
 	}
 	return object, true, nil
@@ -248,7 +250,7 @@ func (a *Auditor) earlierVolumes(ctx context.Context) (map[string]bool, error) {
 	}
 	err = paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
-			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == v1alpha1.EarlierDriverName {
+			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == wellknown.EarlierDriverName {
 				volumes[source.VolumeHandle] = true
 			}
 		}

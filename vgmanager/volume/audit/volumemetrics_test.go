@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -19,7 +19,7 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 	a.MaxVolumes = 10
 	w.must(a.measure(t.Context(), []engine.VolumeState{
 		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25),
-			Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
+			Tags: []string{wellknown.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thick", Name: "b", Size: 2 << 30, ReadOnly: true},
 	}, nil))
 	for metric, want := range map[string]int{"lvms_volume_size_bytes": 2, "lvms_volume_data_percent": 1,

@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -81,7 +81,7 @@ func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
 	w.must(w.api.Create(w.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: k8stypes.UID(fmt.Sprintf("uid-%s-%d", name, w.uids)),
-			Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/" + name},
+			Annotations: map[string]string{wellknown.ClaimAnnotation: "ns/" + name},
 		},
 		Spec: spec,
 	}))

@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/agentpod"
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 )
@@ -43,7 +43,7 @@ type Agents struct {
 // Of returns the agent of a node, at the address of its Pod. Another program at this address is not accepted: the agent
 // must have the certificate of the node.
 func (a *Agents) Of(ctx context.Context, node string) (Source, error) {
-	address, err := agentpod.Address(ctx, a.Live, a.Namespace, node, v1alpha1.PeerPort)
+	address, err := agentpod.Address(ctx, a.Live, a.Namespace, node, wellknown.PeerPort)
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent of %s: %w", node, err)
 	}

@@ -25,8 +25,7 @@ const (
 
 // device is the device of a target. Offsets and lengths are in bytes.
 type device interface {
-	io.ReaderAt
-	io.WriterAt
+	file
 	// SectorSize returns the size of a logical sector in bytes.
 	SectorSize() (uint64, error)
 	// Zero lets a part of the device read as zeros.
@@ -35,7 +34,13 @@ type device interface {
 	Discard(offset, length uint64) error
 	// Flush returns when all that was written is on stable storage.
 	Flush() error
-	Close() error
+}
+
+// file can be read and written at any position.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 // blockDevice is an open block device. Reads and writes bypass the page cache. After a call that did not return in

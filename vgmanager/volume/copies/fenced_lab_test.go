@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
@@ -47,11 +47,11 @@ func newThickMove(t *testing.T) *move {
 	m.must(m.engine.Publish(deviceclass.Class{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThick}))
 	volume := logicalVolume("pvc-1", "node1", "", "rw", "origin")
 	volume.Spec.DeviceClass = "from"
-	volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "m", v1alpha1.FencedAnnotation: "m",
-		v1alpha1.FenceTimeAnnotation: fenceX}
+	volume.Annotations = map[string]string{wellknown.FenceAnnotation: "m", wellknown.FencedAnnotation: "m",
+		wellknown.FenceTimeAnnotation: fenceX}
 	target := logicalVolume("target", "node2", "pvc-1", "rw", "")
-	target.Annotations = map[string]string{v1alpha1.MoveAnnotation: "m", v1alpha1.MoveVolumeAnnotation: "origin",
-		v1alpha1.FenceTimeAnnotation: fenceX}
+	target.Annotations = map[string]string{wellknown.MoveAnnotation: "m", wellknown.MoveVolumeAnnotation: "origin",
+		wellknown.FenceTimeAnnotation: fenceX}
 	m.api = memory.Builder().WithObjects(target, volume).Build()
 	m.source = serveOf(t, &Sender{Live: m.api, Node: "node1", Volumes: m.engine, Locks: &service.Locks{}})
 	return m
@@ -73,7 +73,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 	if _, err := m.source.Data(t.Context(), request); err == nil || !strings.Contains(err.Error(), "is not fenced") {
 		t.Fatalf("it is sent without the tag: %v", err)
 	}
-	m.must(m.engine.TagLV(t.Context(), "from", "origin", []string{v1alpha1.FencedTagPrefix + "m"}, nil))
+	m.must(m.engine.TagLV(t.Context(), "from", "origin", []string{wellknown.FencedTagPrefix + "m"}, nil))
 	got := m.receiveFrom("pvc-1", "thick", false)
 	t.Logf("%d attempts, %d KiB sent in the last one", m.attempts, got.Sent>>10)
 	if m.attempts < 2 {
@@ -107,7 +107,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 func TestLabAThickVolumeThatChangesIsNotTakenForComplete(t *testing.T) {
 	m := newThickMove(t)
 	m.origin(32)
-	m.must(m.engine.TagLV(t.Context(), "from", "origin", []string{v1alpha1.FencedTagPrefix + "m"}, nil))
+	m.must(m.engine.TagLV(t.Context(), "from", "origin", []string{wellknown.FencedTagPrefix + "m"}, nil))
 	dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=1M", "count=32", "oflag=direct")
 	got := m.receiveFrom("pvc-1", "thick", true)
 	if !got.Finished {
@@ -137,15 +137,15 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	m.must(m.api.Get(ctx, client.ObjectKey{Name: "target"}, target))
 	m.must(m.api.Delete(ctx, target))
 	target.ObjectMeta = metav1.ObjectMeta{Name: "target", UID: "uid-t", Annotations: map[string]string{
-		v1alpha1.CloneVolumeAnnotation: "origin", v1alpha1.FenceTimeAnnotation: fenceX}}
+		wellknown.CloneVolumeAnnotation: "origin", wellknown.FenceTimeAnnotation: fenceX}}
 	m.must(m.api.Create(ctx, target))
-	volume.Annotations[v1alpha1.FenceAnnotation] = "clone-uid-t"
-	volume.Annotations[v1alpha1.FencedAnnotation] = "clone-uid-t"
+	volume.Annotations[wellknown.FenceAnnotation] = "clone-uid-t"
+	volume.Annotations[wellknown.FencedAnnotation] = "clone-uid-t"
 	m.must(m.api.Update(ctx, volume))
 	dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=1M", "count=64", "oflag=direct")
 
 	m.must(m.engine.EnsureTarget(ctx, engine.CopyTarget{Class: "thick", Name: "uid-t", UID: "uid-t", Size: 64 << 20,
-		Source: "pvc-1", Tags: []string{"lvms.uid=uid-t", v1alpha1.NewTag}}))
+		Source: "pvc-1", Tags: []string{"lvms.uid=uid-t", wellknown.NewTag}}))
 	d, err := m.engine.Device(ctx, "thick", "uid-t")
 	m.must(err)
 	receive := func() (Progress, error) {
@@ -156,13 +156,13 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 		})
 	}
 	for _, tag := range []string{"m", "clone-uid-u"} {
-		m.must(m.engine.TagLV(ctx, "from", "origin", []string{v1alpha1.FencedTagPrefix + tag}, nil))
+		m.must(m.engine.TagLV(ctx, "from", "origin", []string{wellknown.FencedTagPrefix + tag}, nil))
 		if _, err := receive(); err == nil || !strings.Contains(err.Error(), "is not fenced") {
 			t.Fatalf("it is sent with the tag of %s: %v", tag, err)
 		}
-		m.must(m.engine.TagLV(ctx, "from", "origin", nil, []string{v1alpha1.FencedTagPrefix + tag}))
+		m.must(m.engine.TagLV(ctx, "from", "origin", nil, []string{wellknown.FencedTagPrefix + tag}))
 	}
-	m.must(m.engine.TagLV(ctx, "from", "origin", []string{v1alpha1.FencedTagPrefix + "clone-uid-t"}, nil))
+	m.must(m.engine.TagLV(ctx, "from", "origin", []string{wellknown.FencedTagPrefix + "clone-uid-t"}, nil))
 	got, err := receive()
 	m.must(err)
 	if !got.Finished {

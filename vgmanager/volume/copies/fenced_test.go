@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -25,12 +25,12 @@ const (
 func fencedWorld(t *testing.T, change func(target, volume *topolvmv1.LogicalVolume)) *Sender {
 	t.Helper()
 	volume := logicalVolume("pvc-1", "node1", "", "rw", movedID)
-	volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "m1", v1alpha1.FencedAnnotation: "m1",
-		v1alpha1.FenceTimeAnnotation: fenceX}
+	volume.Annotations = map[string]string{wellknown.FenceAnnotation: "m1", wellknown.FencedAnnotation: "m1",
+		wellknown.FenceTimeAnnotation: fenceX}
 	s := world(t, nil, func(target, _ *topolvmv1.LogicalVolume) {
 		target.Spec.Source = "pvc-1"
-		target.Annotations = map[string]string{v1alpha1.MoveVolumeAnnotation: movedID, v1alpha1.MoveAnnotation: "m1",
-			v1alpha1.FenceTimeAnnotation: fenceX}
+		target.Annotations = map[string]string{wellknown.MoveVolumeAnnotation: movedID, wellknown.MoveAnnotation: "m1",
+			wellknown.FenceTimeAnnotation: fenceX}
 		if change != nil {
 			change(target, volume)
 		}
@@ -64,18 +64,18 @@ func TestWhoMayHaveAFencedVolume(t *testing.T) {
 		"another node":    {node: "node3", want: ErrForbidden},
 		"with a base":     {request: Request{Base: "other"}},
 		"another source":  {request: Request{Source: "other"}},
-		"fenced by none":  {change: annotated(v1alpha1.FenceAnnotation, "", false), want: ErrForbidden},
-		"not confirmed":   {change: annotated(v1alpha1.FencedAnnotation, "", false), want: ErrForbidden},
-		"another move":    {change: annotated(v1alpha1.FencedAnnotation, "m2", false), want: ErrForbidden},
-		"target of none":  {change: annotated(v1alpha1.MoveAnnotation, "", true), want: ErrForbidden},
-		"target of other": {change: annotated(v1alpha1.MoveAnnotation, "m2", true), want: ErrForbidden},
-		"fenced again":    {change: annotated(v1alpha1.FenceTimeAnnotation, "x", false), want: ErrForbidden},
+		"fenced by none":  {change: annotated(wellknown.FenceAnnotation, "", false), want: ErrForbidden},
+		"not confirmed":   {change: annotated(wellknown.FencedAnnotation, "", false), want: ErrForbidden},
+		"another move":    {change: annotated(wellknown.FencedAnnotation, "m2", false), want: ErrForbidden},
+		"target of none":  {change: annotated(wellknown.MoveAnnotation, "", true), want: ErrForbidden},
+		"target of other": {change: annotated(wellknown.MoveAnnotation, "m2", true), want: ErrForbidden},
+		"fenced again":    {change: annotated(wellknown.FenceTimeAnnotation, "x", false), want: ErrForbidden},
 		"no fence time": {change: func(target, volume *topolvmv1.LogicalVolume) {
-			delete(target.Annotations, v1alpha1.FenceTimeAnnotation)
-			delete(volume.Annotations, v1alpha1.FenceTimeAnnotation)
+			delete(target.Annotations, wellknown.FenceTimeAnnotation)
+			delete(volume.Annotations, wellknown.FenceTimeAnnotation)
 		}, want: ErrForbidden},
-		"another volume": {change: annotated(v1alpha1.MoveVolumeAnnotation, "id-w", true), want: ErrGone},
-		"not a move":     {change: annotated(v1alpha1.MoveVolumeAnnotation, "", true), want: ErrGone},
+		"another volume": {change: annotated(wellknown.MoveVolumeAnnotation, "id-w", true), want: ErrGone},
+		"not a move":     {change: annotated(wellknown.MoveVolumeAnnotation, "", true), want: ErrGone},
 		"being deleted": {change: func(_, volume *topolvmv1.LogicalVolume) {
 			volume.DeletionTimestamp = &now
 			volume.Finalizers = []string{"x"}
@@ -127,10 +127,10 @@ func clonedWorld(t *testing.T, change func(target, volume *topolvmv1.LogicalVolu
 	t.Helper()
 	s := fencedWorld(t, func(target, volume *topolvmv1.LogicalVolume) {
 		target.UID = "u1"
-		target.Annotations = map[string]string{v1alpha1.CloneVolumeAnnotation: movedID,
-			v1alpha1.FenceTimeAnnotation: fenceX}
-		volume.Annotations[v1alpha1.FenceAnnotation] = "clone-u1"
-		volume.Annotations[v1alpha1.FencedAnnotation] = "clone-u1"
+		target.Annotations = map[string]string{wellknown.CloneVolumeAnnotation: movedID,
+			wellknown.FenceTimeAnnotation: fenceX}
+		volume.Annotations[wellknown.FenceAnnotation] = "clone-u1"
+		volume.Annotations[wellknown.FencedAnnotation] = "clone-u1"
 		if change != nil {
 			change(target, volume)
 		}
@@ -157,21 +157,21 @@ func TestWhichCloneMayHaveAFencedVolume(t *testing.T) {
 		"another node":   {node: "node3", want: ErrForbidden},
 		"a round":        {request: Request{Source: "pvc-1"}, want: ErrForbidden},
 		"a base":         {request: Request{Base: "x"}, want: ErrForbidden},
-		"not fenced":     {change: of(v1alpha1.FenceAnnotation, ""), want: ErrForbidden},
-		"not confirmed":  {change: of(v1alpha1.FencedAnnotation, ""), want: ErrForbidden},
-		"another clone":  {change: of(v1alpha1.FencedAnnotation, "clone-u2"), want: ErrForbidden},
-		"a move":         {change: of(v1alpha1.FenceAnnotation, "u1"), want: ErrForbidden},
-		"fenced again":   {change: of(v1alpha1.FenceTimeAnnotation, "x"), want: ErrForbidden},
+		"not fenced":     {change: of(wellknown.FenceAnnotation, ""), want: ErrForbidden},
+		"not confirmed":  {change: of(wellknown.FencedAnnotation, ""), want: ErrForbidden},
+		"another clone":  {change: of(wellknown.FencedAnnotation, "clone-u2"), want: ErrForbidden},
+		"a move":         {change: of(wellknown.FenceAnnotation, "u1"), want: ErrForbidden},
+		"fenced again":   {change: of(wellknown.FenceTimeAnnotation, "x"), want: ErrForbidden},
 		"recreated":      {change: func(target, _ *topolvmv1.LogicalVolume) { target.UID = "u2" }, want: ErrForbidden},
 		"another volume": {change: func(_, volume *topolvmv1.LogicalVolume) { volume.Status.VolumeID = "w" }, want: ErrGone},
 		"tag of a move":  {tag: "lvms.fenced=u1"},
 		"tag of another": {tag: "lvms.fenced=clone-u2"},
 		"without a tag":  {tag: "lvms.formatted=xfs"},
 		"not to be copied yet": {change: func(target, _ *topolvmv1.LogicalVolume) {
-			delete(target.Annotations, v1alpha1.FenceTimeAnnotation)
+			delete(target.Annotations, wellknown.FenceTimeAnnotation)
 		}, want: ErrForbidden},
 		"an ordinary copy": {change: func(target, _ *topolvmv1.LogicalVolume) {
-			delete(target.Annotations, v1alpha1.CloneVolumeAnnotation)
+			delete(target.Annotations, wellknown.CloneVolumeAnnotation)
 		}, want: ErrGone},
 		"complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "u1" },
 			want: ErrForbidden},
@@ -206,7 +206,7 @@ func TestTheVolumeIsReadAgainUnderItsLock(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKey{Name: "pvc-1"}, volume); err != nil {
 			t.Fatal(err)
 		}
-		delete(volume.Annotations, v1alpha1.FenceAnnotation)
+		delete(volume.Annotations, wellknown.FenceAnnotation)
 		if err := api.Update(t.Context(), volume); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -165,7 +165,7 @@ func TestWhichRoundIsSent(t *testing.T) {
 		"the source again": {request: Request{Source: "snap", Base: "snap"}},
 		"a base that is not wanted": {request: Request{Source: "snap", Base: "base"},
 			change: func(target, _ *topolvmv1.LogicalVolume) {
-				delete(target.Annotations, v1alpha1.CopyBaseAnnotation)
+				delete(target.Annotations, wellknown.CopyBaseAnnotation)
 			}},
 		"not the target of a move": {request: Request{Source: "snap", Base: "base"},
 			change: func(target, _ *topolvmv1.LogicalVolume) { target.Annotations = nil }, want: ErrForbidden},
@@ -191,8 +191,8 @@ func TestWhichRoundIsSent(t *testing.T) {
 			base := logicalVolume("base", "node1", "volume", "ro", "id0")
 			base.UID = types.UID("uid-base")
 			s := world(t, nil, func(target, _ *topolvmv1.LogicalVolume) {
-				target.Annotations = map[string]string{v1alpha1.MoveVolumeAnnotation: "v",
-					v1alpha1.CopyBaseAnnotation: "base"}
+				target.Annotations = map[string]string{wellknown.MoveVolumeAnnotation: "v",
+					wellknown.CopyBaseAnnotation: "base"}
 				if tt.change != nil {
 					tt.change(target, base)
 				}

@@ -19,7 +19,7 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
@@ -74,7 +74,7 @@ func newMove(t *testing.T, zeroes string) *move {
 	}
 	target := logicalVolume("target", "node2", "s1", "rw", "")
 	target.UID = "uid-t"
-	target.Annotations = map[string]string{v1alpha1.MoveVolumeAnnotation: movedName}
+	target.Annotations = map[string]string{wellknown.MoveVolumeAnnotation: movedName}
 	m.api = memory.Builder().WithObjects(target).Build()
 	m.source = serveOf(t, &Sender{Live: m.api, Node: "node1", Volumes: m.engine,
 		Allocations: Remember(changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))})
@@ -129,7 +129,7 @@ func (m *move) snapshot() {
 	target := &topolvmv1.LogicalVolume{}
 	m.must(m.api.Get(m.Context(), client.ObjectKey{Name: "target"}, target))
 	if target.Spec.Source != name {
-		metav1.SetMetaDataAnnotation(&target.ObjectMeta, v1alpha1.CopyBaseAnnotation, target.Spec.Source)
+		metav1.SetMetaDataAnnotation(&target.ObjectMeta, wellknown.CopyBaseAnnotation, target.Spec.Source)
 		target.Spec.Source = name
 		m.must(m.api.Update(m.Context(), target))
 	}
@@ -253,7 +253,7 @@ func TestLabAVolumeIsMovedInRounds(t *testing.T) {
 // switchOver copies the last differences, adopts the target, and retires and removes the origin.
 func (m *move) switchOver() {
 	m.Helper()
-	m.must(m.engine.TagLV(m.Context(), "from", "origin", []string{v1alpha1.FencedTagPrefix + "m"}, nil))
+	m.must(m.engine.TagLV(m.Context(), "from", "origin", []string{wellknown.FencedTagPrefix + "m"}, nil))
 	m.Logf("last snapshot: %s", m.counted(m.snapshot))
 	m.Logf("last round, undisturbed: %s", m.counted(func() { m.receive(true) }))
 	m.compare()

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
@@ -202,11 +203,11 @@ func (s *Sender) page(ctx context.Context, q changedblocks.Query, size uint64) (
 // before it changed would take the differences to one snapshot for those to another one. Only the operator writes the
 // source and the base of a target.
 func checkRound(target *topolvmv1.LogicalVolume, r Request) error {
-	base := target.Annotations[v1alpha1.CopyBaseAnnotation]
+	base := target.Annotations[wellknown.CopyBaseAnnotation]
 	switch {
-	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "" && r.Source+r.Base == "":
+	case target.Annotations[wellknown.MoveVolumeAnnotation] == "" && r.Source+r.Base == "":
 		return nil
-	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "":
+	case target.Annotations[wellknown.MoveVolumeAnnotation] == "":
 		return fmt.Errorf("LogicalVolume %s is not the target of a move, so it has no rounds: %w", target.Name,
 			ErrForbidden)
 	case r.Source != target.Spec.Source:
@@ -244,10 +245,10 @@ func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.Logica
 // fencedSource returns the volume ID of the volume that is copied to a target, and the fence that it must have for it.
 // The volume ID is "" if the target is not that of a move, and not a clone of a thick volume.
 func fencedSource(target *topolvmv1.LogicalVolume) (volume, fence string) {
-	if moved := target.Annotations[v1alpha1.MoveVolumeAnnotation]; moved != "" {
-		return moved, target.Annotations[v1alpha1.MoveAnnotation]
+	if moved := target.Annotations[wellknown.MoveVolumeAnnotation]; moved != "" {
+		return moved, target.Annotations[wellknown.MoveAnnotation]
 	}
-	return target.Annotations[v1alpha1.CloneVolumeAnnotation], v1alpha1.CloneFence(target.UID)
+	return target.Annotations[wellknown.CloneVolumeAnnotation], v1alpha1.CloneFence(target.UID)
 }
 
 // isFencedVolume reports whether the source of a target is the volume that is moved or cloned, and not a snapshot of
@@ -290,7 +291,7 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 // checkFenced returns an error unless a volume is on this node, and the operator has it fenced for a target.
 func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
 	volume, fence := fencedSource(target)
-	requested := target.Annotations[v1alpha1.FenceTimeAnnotation]
+	requested := target.Annotations[wellknown.FenceTimeAnnotation]
 	switch {
 	case !isFencedVolume(target, source):
 		return fmt.Errorf("source %s is no longer volume %s: %w", source.Name, volume, ErrForbidden)
@@ -299,10 +300,10 @@ func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
 			ErrForbidden)
 	case !source.DeletionTimestamp.IsZero():
 		return fmt.Errorf("source %s is being deleted: %w", source.Name, ErrGone)
-	case fence == "" || source.Annotations[v1alpha1.FenceAnnotation] != fence ||
-		source.Annotations[v1alpha1.FencedAnnotation] != fence:
+	case fence == "" || source.Annotations[wellknown.FenceAnnotation] != fence ||
+		source.Annotations[wellknown.FencedAnnotation] != fence:
 		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvtag.FenceText(fence), ErrForbidden)
-	case requested == "" || source.Annotations[v1alpha1.FenceTimeAnnotation] != requested:
+	case requested == "" || source.Annotations[wellknown.FenceTimeAnnotation] != requested:
 		return fmt.Errorf("source %s is fenced again since the copy %s was requested, so it can have changed: %w",
 			source.Name, target.Name, ErrForbidden)
 	}

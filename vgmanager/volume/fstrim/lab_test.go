@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mountedfs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
@@ -164,8 +165,8 @@ func TestLabAPoolGetsTheBlocksOfDeletedFilesBack(t *testing.T) {
 		kind, driver string
 		config       v1alpha1.TrimConfig
 	}{
-		"ext4, by schedule": {"ext4", v1alpha1.DriverName, v1alpha1.TrimConfig{Schedule: v1alpha1.TrimWeekly}},
-		"xfs, by threshold": {"xfs", v1alpha1.EarlierDriverName,
+		"ext4, by schedule": {"ext4", wellknown.DriverName, v1alpha1.TrimConfig{Schedule: v1alpha1.TrimWeekly}},
+		"xfs, by threshold": {"xfs", wellknown.EarlierDriverName,
 			v1alpha1.TrimConfig{Schedule: v1alpha1.TrimNone, PoolUsageThresholdPercent: 50}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +212,7 @@ func TestLabAPoolGetsTheBlocksOfDeletedFilesBack(t *testing.T) {
 // TestLabAReadOnlyFileSystemIsNotTrimmed.
 func TestLabAReadOnlyFileSystemIsNotTrimmed(t *testing.T) {
 	n := newNode(t, "ext4", v1alpha1.TrimConfig{PoolUsageThresholdPercent: 10})
-	path := n.stage(v1alpha1.DriverName)
+	path := n.stage(wellknown.DriverName)
 	n.write(filepath.Join(path, "deleted"), 100*mib)
 	n.remove(filepath.Join(path, "deleted"), 100*mib)
 	n.sh("mount", "-o", "remount,ro", path)
@@ -230,7 +231,7 @@ func TestLabADiskWithoutDiscards(t *testing.T) {
 			n.sh("vgchange", "--activate", "n", group)
 			n.sh("lvchange", "--discards", "ignore", group+"/pool")
 			n.sh("vgchange", "--activate", "y", group)
-			path := n.stage(v1alpha1.DriverName)
+			path := n.stage(wellknown.DriverName)
 			n.write(filepath.Join(path, "data"), 100*mib)
 			n.pass()
 			record := n.record("1")
@@ -250,7 +251,7 @@ func TestLabADeviceThatDoesNotRespond(t *testing.T) {
 	n := newNode(t, "ext4", v1alpha1.TrimConfig{Schedule: v1alpha1.TrimWeekly})
 	n.pass()
 	n.now = start.Add(week)
-	path := n.stage(v1alpha1.DriverName)
+	path := n.stage(wellknown.DriverName)
 	n.write(filepath.Join(path, "deleted"), 100*mib)
 	n.remove(filepath.Join(path, "deleted"), 100*mib)
 	n.sh("dmsetup", "suspend", "--nolockfs", group+"-1")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -253,14 +254,14 @@ func (t *Trimmer) volumes(ctx context.Context, classes map[string]class,
 // none of its devices is suspended.
 func canTrim(s *engine.VolumeState) bool {
 	return s.Device != "" && !s.ReadOnly && !s.Damaged && len(s.SuspendedDevices) == 0 &&
-		!slices.ContainsFunc(s.Tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.ErasedTagPrefix) })
+		!slices.ContainsFunc(s.Tags, func(tag string) bool { return strings.HasPrefix(tag, wellknown.ErasedTagPrefix) })
 }
 
 // mayTrim reports whether an object of this node allows its volume to be trimmed: it is not suspended and not being
 // deleted.
 func (t *Trimmer) mayTrim(lv *topolvmv1.LogicalVolume) bool {
-	_, suspended := lv.Annotations[v1alpha1.SuspendedAnnotation]
-	_, pending := lv.Annotations[v1alpha1.PendingDeletionAnnotation]
+	_, suspended := lv.Annotations[wellknown.SuspendedAnnotation]
+	_, pending := lv.Annotations[wellknown.PendingDeletionAnnotation]
 	return lv.Spec.NodeName == t.Node && lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero() && !suspended &&
 		!pending
 }
@@ -272,7 +273,7 @@ func (t *Trimmer) volume(ctx context.Context, s *engine.VolumeState, object *top
 	if s.DataPercent != nil {
 		v.allocated = int64(float64(s.Size) * *s.DataPercent / 100)
 	}
-	if recorded := object.Annotations[v1alpha1.TrimAnnotation]; recorded != "" {
+	if recorded := object.Annotations[wellknown.TrimAnnotation]; recorded != "" {
 		record, err := v1alpha1.ParseTrimRecord(recorded)
 		if err == nil {
 			v.last = &record
@@ -401,9 +402,9 @@ func (t *Trimmer) write(ctx context.Context, lv *topolvmv1.LogicalVolume, v volu
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.TrimAnnotation, record.String())
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.TrimAnnotation, record.String())
 	if err := t.Client.Patch(ctx, lv, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write annotation %s of LogicalVolume %s: %w", v1alpha1.TrimAnnotation, v.object, err)
+		return fmt.Errorf("write annotation %s of LogicalVolume %s: %w", wellknown.TrimAnnotation, v.object, err)
 	}
 	delete(t.unsaved, v.name)
 	return nil

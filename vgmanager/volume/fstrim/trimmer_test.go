@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -161,7 +162,7 @@ func (b *bench) object(volume string) *topolvmv1.LogicalVolume {
 // record returns the record of a volume, or nil.
 func (b *bench) record(volume string) *v1alpha1.TrimRecord {
 	b.Helper()
-	text := b.object(volume).Annotations[v1alpha1.TrimAnnotation]
+	text := b.object(volume).Annotations[wellknown.TrimAnnotation]
 	if text == "" {
 		return nil
 	}
@@ -240,14 +241,14 @@ func TestVolumesThatAreNotTrimmed(t *testing.T) {
 		"on a suspended device": {mount: true,
 			state: func(s *engine.VolumeState) { s.SuspendedDevices = []string{"/dev/a"} }},
 		"being erased": {mount: true,
-			state: func(s *engine.VolumeState) { s.Tags = []string{v1alpha1.ErasedTagPrefix + "0"} }},
+			state: func(s *engine.VolumeState) { s.Tags = []string{wellknown.ErasedTagPrefix + "0"} }},
 		"of another device class": {mount: true, state: func(s *engine.VolumeState) { s.Class = "vg2" }},
 		"without an object":       {mount: true, state: func(s *engine.VolumeState) { s.Name = "orphan" }},
 		"suspended": {mount: true, object: func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations[v1alpha1.SuspendedAnnotation] = ""
+			lv.Annotations[wellknown.SuspendedAnnotation] = ""
 		}},
 		"pending deletion": {mount: true, object: func(lv *topolvmv1.LogicalVolume) {
-			lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "true"
+			lv.Annotations[wellknown.PendingDeletionAnnotation] = "true"
 		}},
 		"of another node": {mount: true, object: func(lv *topolvmv1.LogicalVolume) { lv.Spec.NodeName = "node2" }},
 	} {
@@ -275,11 +276,11 @@ func TestVolumesThatAreNotTrimmed(t *testing.T) {
 func TestTheObjectIsReadBeforeATrim(t *testing.T) {
 	for name, change := range map[string]func(*bench){
 		"suspended": func(b *bench) {
-			b.change("1", func(lv *topolvmv1.LogicalVolume) { lv.Annotations[v1alpha1.SuspendedAnnotation] = "me" })
+			b.change("1", func(lv *topolvmv1.LogicalVolume) { lv.Annotations[wellknown.SuspendedAnnotation] = "me" })
 		},
 		"deleted": func(b *bench) {
 			b.change("1", func(lv *topolvmv1.LogicalVolume) {
-				lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+				lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 			})
 			b.ok(b.api.Delete(b.Context(), b.object("1")))
 		},
@@ -437,7 +438,7 @@ func TestATrimThatIsInterrupted(t *testing.T) {
 func TestARecordThatWasEdited(t *testing.T) {
 	for _, text := range []string{"yesterday", "{}", `{"time":"never"}`} {
 		b := newBench(t, weekly, "1")
-		b.change("1", func(lv *topolvmv1.LogicalVolume) { lv.Annotations[v1alpha1.TrimAnnotation] = text })
+		b.change("1", func(lv *topolvmv1.LogicalVolume) { lv.Annotations[wellknown.TrimAnnotation] = text })
 		b.wantTrims("at the start")
 		b.now = start.Add(week)
 		b.wantTrims("after a week", "254:1")

@@ -10,47 +10,48 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Name returns the name of the logical volume of an object.
 func Name(lv *topolvmv1.LogicalVolume) string {
-	return cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.MoveVolumeAnnotation], string(lv.UID))
+	return cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.MoveVolumeAnnotation], string(lv.UID))
 }
 
 // Tags returns the tags that identify the owner of a logical volume on a disk.
 func Tags(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 	tags := []string{
-		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name,
-		v1alpha1.ClusterTagPrefix + cluster,
+		wellknown.VolumeUIDTagPrefix + string(lv.UID), wellknown.VolumeNameTagPrefix + lv.Name,
+		wellknown.ClusterTagPrefix + cluster,
 	}
 	if isTag(claim) {
-		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
+		tags = append(tags, wellknown.VolumeClaimTagPrefix+claim)
 	}
 	return tags
 }
 
 // EncryptionTags returns the tag that marks a logical volume as encrypted, if it is. A snapshot has it too.
 func EncryptionTags(lv *topolvmv1.LogicalVolume) []string {
-	method := lv.Annotations[v1alpha1.EncryptionAnnotation]
+	method := lv.Annotations[wellknown.EncryptionAnnotation]
 	if !isTag(method) {
 		return nil
 	}
-	return []string{v1alpha1.EncryptionTagPrefix + method}
+	return []string{wellknown.EncryptionTagPrefix + method}
 }
 
 // IsTarget returns true for the target of a move.
 func IsTarget(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.MoveVolumeAnnotation] != ""
+	return lv.Status.VolumeID == "" && lv.Annotations[wellknown.MoveVolumeAnnotation] != ""
 }
 
 // IsRetired returns true for an object that gets the earlier logical volume of a moved volume, until it has it.
 func IsRetired(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.RetireAnnotation] != ""
+	return lv.Status.VolumeID == "" && lv.Annotations[wellknown.RetireAnnotation] != ""
 }
 
 // IsMoved returns true if something must be done for a move on the node of an object.
 func IsMoved(lv *topolvmv1.LogicalVolume) bool {
-	return IsTarget(lv) || IsRetired(lv) || lv.Annotations[v1alpha1.AdoptAnnotation] != ""
+	return IsTarget(lv) || IsRetired(lv) || lv.Annotations[wellknown.AdoptAnnotation] != ""
 }
 
 // ChangedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.
@@ -70,8 +71,8 @@ func ChangedTags(present, wanted []string) (add, remove []string) {
 
 // isOwnerTag returns true for tags that tagsOf sets.
 func isOwnerTag(tag string) bool {
-	for _, prefix := range []string{v1alpha1.VolumeUIDTagPrefix, v1alpha1.VolumeNameTagPrefix,
-		v1alpha1.VolumeClaimTagPrefix, v1alpha1.ClusterTagPrefix} {
+	for _, prefix := range []string{wellknown.VolumeUIDTagPrefix, wellknown.VolumeNameTagPrefix,
+		wellknown.VolumeClaimTagPrefix, wellknown.ClusterTagPrefix} {
 		if strings.HasPrefix(tag, prefix) {
 			return true
 		}
@@ -82,11 +83,11 @@ func isOwnerTag(tag string) bool {
 // SpreadTags returns the tag that keeps a logical volume apart from the others of its spread group, if it has one. A
 // copy has that of its own claim, not that of its source.
 func SpreadTags(lv *topolvmv1.LogicalVolume) []string {
-	spread, ok := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
+	spread, ok := v1alpha1.ParseSpread(lv.Annotations[wellknown.SpreadAnnotation])
 	if !ok || !isTag(spread.Group) {
 		return nil
 	}
-	return []string{v1alpha1.SpreadTagPrefix + spread.String()}
+	return []string{wellknown.SpreadTagPrefix + spread.String()}
 }
 
 // isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.
@@ -105,7 +106,7 @@ func isTag(text string) bool {
 // of an older version.
 func ObjectOf(tags []string) string {
 	for _, tag := range tags {
-		if object, ok := strings.CutPrefix(tag, v1alpha1.VolumeNameTagPrefix); ok {
+		if object, ok := strings.CutPrefix(tag, wellknown.VolumeNameTagPrefix); ok {
 			return object
 		}
 	}
@@ -115,7 +116,7 @@ func ObjectOf(tags []string) string {
 // ClaimOf returns the claim of a logical volume as NAMESPACE/NAME, or "".
 func ClaimOf(tags []string) string {
 	for _, tag := range tags {
-		if claim, ok := strings.CutPrefix(tag, v1alpha1.VolumeClaimTagPrefix); ok {
+		if claim, ok := strings.CutPrefix(tag, wellknown.VolumeClaimTagPrefix); ok {
 			return claim
 		}
 	}

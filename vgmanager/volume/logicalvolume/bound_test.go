@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // persistentVolume creates a PersistentVolume with a handle and a phase.
@@ -22,7 +22,7 @@ func (w *world) persistentVolume(name, handle string, phase corev1.PersistentVol
 		Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "demo", Name: "data"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: handle},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: wellknown.DriverName, VolumeHandle: handle},
 			},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: phase},
@@ -47,7 +47,7 @@ func TestABoundVolumeIsNotRemoved(t *testing.T) {
 		"available under another name":   {"restored", corev1.VolumeAvailable, false, ""},
 		"status not known":               {"a", "", true, ""},
 		"status not known, another name": {"restored", corev1.VolumePending, true, ""},
-		"bound, of the earlier driver":   {"a", corev1.VolumeBound, true, v1alpha1.EarlierDriverName},
+		"bound, of the earlier driver":   {"a", corev1.VolumeBound, true, wellknown.EarlierDriverName},
 		"bound, of another driver":       {"a", corev1.VolumeBound, false, "example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -105,7 +105,7 @@ func TestAVolumeThatNoClassHasIsNotCalledDeleted(t *testing.T) {
 				_ = w.run(r, "a") // the status has the result
 			}
 			lv = w.get("a")
-			if !slices.Contains(lv.Finalizers, v1alpha1.LogicalVolumeFinalizer) || lv.Status.Code == codes.OK {
+			if !slices.Contains(lv.Finalizers, wellknown.LogicalVolumeFinalizer) || lv.Status.Code == codes.OK {
 				t.Errorf("finalizers %q, status %+v", lv.Finalizers, lv.Status)
 			}
 		})
@@ -127,7 +127,7 @@ func TestAnObjectThatWasNeverServedGoes(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", unnamed(12))
 	lv := w.get("a")
-	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+	lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 	w.must(w.api.Update(t.Context(), lv))
 	w.must(w.api.Delete(t.Context(), lv))
 	w.must(w.run(w.agentWithDefault(""), "a"))

@@ -15,6 +15,7 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -45,7 +46,7 @@ func (r *receiver) isElsewhere(source, lv *topolvmv1.LogicalVolume) bool {
 
 // isClone returns true for a copy of a thick volume, whose data is copied from the volume itself.
 func isClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[v1alpha1.CloneVolumeAnnotation] != ""
+	return lv.Annotations[wellknown.CloneVolumeAnnotation] != ""
 }
 
 // awaitFence does nothing for a clone whose source is not closed yet. The operator writes to the status what the clone
@@ -63,7 +64,7 @@ func (r *receiver) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // the status.
 func (r *receiver) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
-	case isClone(lv) && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "":
+	case isClone(lv) && lv.Annotations[wellknown.FenceTimeAnnotation] == "":
 		return r.awaitFence(ctx, lv)
 	case !isClone(lv) && source.Spec.AccessType != accessTypeOfSnapshot:
 		return r.createFailed(ctx, lv, status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s is not a "+
@@ -96,7 +97,7 @@ func (r *receiver) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolu
 	node string) error {
 	message := progressMessage(record, node)
 	if lv.Status.Code == codes.Aborted && lv.Status.Message == message &&
-		lv.Annotations[v1alpha1.CopiedAnnotation] != "" {
+		lv.Annotations[wellknown.CopiedAnnotation] != "" {
 		return nil
 	}
 	if err := r.writeRecord(ctx, lv, record); err != nil {
@@ -135,9 +136,9 @@ func (r *receiver) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 		return status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
 	}
 	fence, a := v1alpha1.CloneFence(lv.UID), source.Annotations
-	if err != nil || !source.DeletionTimestamp.IsZero() || a[v1alpha1.FenceAnnotation] != fence ||
-		a[v1alpha1.FencedAnnotation] != fence ||
-		a[v1alpha1.FenceTimeAnnotation] != lv.Annotations[v1alpha1.FenceTimeAnnotation] {
+	if err != nil || !source.DeletionTimestamp.IsZero() || a[wellknown.FenceAnnotation] != fence ||
+		a[wellknown.FencedAnnotation] != fence ||
+		a[wellknown.FenceTimeAnnotation] != lv.Annotations[wellknown.FenceTimeAnnotation] {
 		return status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s could be changed since the copy to "+
 			"node %s began, so the copy is discarded, and begins again", lv.Spec.Source, lv.Spec.NodeName)
 	}

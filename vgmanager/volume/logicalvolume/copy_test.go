@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
@@ -112,7 +113,7 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 			result.RequeueAfter == 0 {
 			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
 		}
-		record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+		record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
 		w.must(err)
 		want := v1alpha1.CopyRecord{Source: "source", CopiedBytes: step.at.Copied, ComparedBytes: step.at.Compared,
 			SizeBytes: step.at.Size}
@@ -129,21 +130,21 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 		}
 	}
 	// An agent of an earlier version wrote only the status.
-	w.annotate("b", v1alpha1.CopiedAnnotation, "")
+	w.annotate("b", wellknown.CopiedAnnotation, "")
 	_, err := w.once(w.agent(), "b")
 	w.must(err)
-	if w.get("b").Annotations[v1alpha1.CopiedAnnotation] == "" {
+	if w.get("b").Annotations[wellknown.CopiedAnnotation] == "" {
 		t.Error("the progress is not reported")
 	}
-	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", "lvms.copy-of=source", v1alpha1.CopyingTag,
-		v1alpha1.NewTag, "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
+	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", "lvms.copy-of=source", wellknown.CopyingTag,
+		wellknown.NewTag, "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
 	if got := w.tags("thick", "uid-b-2"); !slices.Equal(got, want) {
 		t.Errorf("tags %q, want %q", got, want)
 	}
 	w.copier.at = nil
 	w.must(w.run(w.agent(), "b"))
 	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" ||
-		lv.Annotations[v1alpha1.CopiedAnnotation] != "" {
+		lv.Annotations[wellknown.CopiedAnnotation] != "" {
 		t.Errorf("status %+v, annotations %v", lv.Status, lv.Annotations)
 	}
 	// The tags of the source that do not describe its content are not taken.
@@ -187,7 +188,7 @@ func TestACloneOfAThickVolume(t *testing.T) {
 			w.must(w.run(w.agent(), "a"))
 			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(16), Source: "a", AccessType: "rw"})
 			lv := w.get("b")
-			lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a-1"
+			lv.Annotations[wellknown.CloneVolumeAnnotation] = "uid-a-1"
 			w.must(w.api.Update(t.Context(), lv))
 			for _, said := range []topolvmv1.LogicalVolumeStatus{{}, {Code: codes.Aborted, Message: "a Pod uses it"},
 				{Code: codes.Unavailable, Message: "an error that is over"}} {
@@ -205,7 +206,7 @@ func TestACloneOfAThickVolume(t *testing.T) {
 				w.see("nothing is created", "thick/uid-a-1 12")
 			}
 			lv = w.get("b")
-			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+			lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 			w.must(w.api.Update(t.Context(), lv))
 			w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
 			for range 2 {
@@ -226,9 +227,9 @@ func TestACloneOfAThickVolume(t *testing.T) {
 func (w *world) fence(name, fence, requested string) {
 	w.Helper()
 	lv := w.get(name)
-	lv.Annotations[v1alpha1.FenceAnnotation] = fence
-	lv.Annotations[v1alpha1.FencedAnnotation] = fence
-	lv.Annotations[v1alpha1.FenceTimeAnnotation] = requested
+	lv.Annotations[wellknown.FenceAnnotation] = fence
+	lv.Annotations[wellknown.FencedAnnotation] = fence
+	lv.Annotations[wellknown.FenceTimeAnnotation] = requested
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -239,8 +240,8 @@ func (w *world) cloneThick() {
 	w.must(w.run(w.agent(), "a"))
 	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(16), Source: "a", AccessType: "rw"})
 	lv := w.get("b")
-	lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a-1"
-	lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+	lv.Annotations[wellknown.CloneVolumeAnnotation] = "uid-a-1"
+	lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 	w.must(w.api.Update(w.Context(), lv))
 	w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
 }
@@ -248,15 +249,15 @@ func (w *world) cloneThick() {
 // TestACloneWhoseSourceCouldChange: all data is copied and compared, but its source has been opened meanwhile.
 func TestACloneWhoseSourceCouldChange(t *testing.T) {
 	for name, change := range map[string]func(w *world, source *topolvmv1.LogicalVolume){
-		"not fenced": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, v1alpha1.FenceAnnotation) },
-		"not closed": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, v1alpha1.FencedAnnotation) },
+		"not fenced": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, wellknown.FenceAnnotation) },
+		"not closed": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, wellknown.FencedAnnotation) },
 		"fenced for another one": func(_ *world, s *topolvmv1.LogicalVolume) {
-			s.Annotations[v1alpha1.FenceAnnotation] = "clone-other"
+			s.Annotations[wellknown.FenceAnnotation] = "clone-other"
 		},
 		"closed for another one": func(_ *world, s *topolvmv1.LogicalVolume) {
-			s.Annotations[v1alpha1.FencedAnnotation] = "clone-other"
+			s.Annotations[wellknown.FencedAnnotation] = "clone-other"
 		},
-		"fenced again":  func(_ *world, s *topolvmv1.LogicalVolume) { s.Annotations[v1alpha1.FenceTimeAnnotation] = "y" },
+		"fenced again":  func(_ *world, s *topolvmv1.LogicalVolume) { s.Annotations[wellknown.FenceTimeAnnotation] = "y" },
 		"being deleted": func(w *world, s *topolvmv1.LogicalVolume) { w.must(w.api.Delete(w.Context(), s.DeepCopy())) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,8 +314,8 @@ func TestACloneWhoseSourceIsGone(t *testing.T) {
 		w := newWorld(t)
 		w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(16), Source: "a", AccessType: "rw"})
 		lv := w.get("b")
-		lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a"
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence
+		lv.Annotations[wellknown.CloneVolumeAnnotation] = "uid-a"
+		lv.Annotations[wellknown.FenceTimeAnnotation] = fence
 		w.must(w.api.Update(t.Context(), lv))
 		if fence != "" {
 			// The agent was killed before it wrote the status.
@@ -374,7 +375,7 @@ func TestACopyWithAnotherFileSystem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			tags := []string{"lvms.pvc=ns/a", v1alpha1.FormattedTagPrefix + "ext4"}
+			tags := []string{"lvms.pvc=ns/a", wellknown.FormattedTagPrefix + "ext4"}
 			source := "a"
 			if tt.elsewhere {
 				source = "source"
@@ -388,7 +389,7 @@ func TestACopyWithAnotherFileSystem(t *testing.T) {
 			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: source,
 				AccessType: tt.access})
 			lv := w.get("b")
-			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FileSystemAnnotation, tt.want)
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.FileSystemAnnotation, tt.want)
 			w.must(w.api.Update(t.Context(), lv))
 			if !tt.elsewhere {
 				w.fake.Fail("Report", errors.New("exit status 5"))
@@ -539,8 +540,8 @@ func TestACopyOfAnEarlierVersion(t *testing.T) {
 		w.sourceElsewhere()
 		w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
 		_, err := w.agent().Volumes.CreateLV(t.Context(), engine.NewVolume{Name: "uid-b-2", Class: class,
-			Size: 12 << 20, Tags: []string{"lvms.uid=uid-b-2", "lvms.copied=8388608", v1alpha1.CopyingTag,
-				v1alpha1.NewTag}})
+			Size: 12 << 20, Tags: []string{"lvms.uid=uid-b-2", "lvms.copied=8388608", wellknown.CopyingTag,
+				wellknown.NewTag}})
 		w.must(err)
 		w.copiesFromItsBegin("b", class+"/uid-b-2 12")
 	}
@@ -575,7 +576,7 @@ func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	}
 	w.ask("c", thin(12))
 	lv := w.get("c")
-	lv.Annotations[v1alpha1.ImportAnnotation] = "uid-b-2"
+	lv.Annotations[wellknown.ImportAnnotation] = "uid-b-2"
 	w.must(w.api.Update(t.Context(), lv))
 	w.must(w.api.Delete(t.Context(), w.get("b"))) // The object stays because of its finalizer.
 	_ = w.run(w.agent(), "c")

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -105,7 +105,7 @@ func (g *GroupReconciler) resume(ctx context.Context) error {
 func (g *GroupReconciler) leads(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	return ok && lv.Spec.NodeName == g.volumes.Node && lv.DeletionTimestamp.IsZero() && service.IsPendingInGroup(lv) &&
-		lv.Annotations[v1alpha1.GroupRequestAnnotation] != ""
+		lv.Annotations[wellknown.GroupRequestAnnotation] != ""
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
@@ -138,7 +138,7 @@ func (g *GroupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, client.IgnoreNotFound(link.Report(ctx, groupprotocol.State{Attempt: request.Attempt,
 			Phase: groupprotocol.Failed, Reason: message(err)}))
 	}
-	session := groupsnapshot.Session{Name: leader.Annotations[v1alpha1.GroupPendingAnnotation], Pairs: pairs,
+	session := groupsnapshot.Session{Name: leader.Annotations[wellknown.GroupPendingAnnotation], Pairs: pairs,
 		Taker: groupMembers{g, members}, Volumes: groupMembers{g, members}, Link: link}
 	return ctrl.Result{}, client.IgnoreNotFound(session.Act(ctx, request.Request, state))
 }
@@ -172,11 +172,11 @@ func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.Logical
 
 // belongs returns an error if a LogicalVolume does not belong to the group of leader on this node.
 func (g *GroupReconciler) belongs(lv, leader *topolvmv1.LogicalVolume) error {
-	id := leader.Annotations[v1alpha1.GroupPendingAnnotation]
+	id := leader.Annotations[wellknown.GroupPendingAnnotation]
 	switch {
 	case !lv.DeletionTimestamp.IsZero():
 		return fmt.Errorf("LogicalVolume %s of the group is being deleted", lv.Name)
-	case lv.Annotations[v1alpha1.GroupPendingAnnotation] != id, lv.Spec.NodeName != g.volumes.Node,
+	case lv.Annotations[wellknown.GroupPendingAnnotation] != id, lv.Spec.NodeName != g.volumes.Node,
 		lv.Spec.Source == "":
 		return fmt.Errorf("LogicalVolume %s is not a snapshot of group %s on node %s", lv.Name, id, g.volumes.Node)
 	}
@@ -305,7 +305,7 @@ func (l groupLink) Report(ctx context.Context, s groupprotocol.State) error {
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": l.leader.UID,
-		"annotations": map[string]string{v1alpha1.GroupStateAnnotation: string(text)}}})
+		"annotations": map[string]string{wellknown.GroupStateAnnotation: string(text)}}})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -77,7 +77,7 @@ func newGroupNode(t *testing.T) *groupNode {
 		name := fmt.Sprint("s", i+1)
 		n.must(n.api.Create(t.Context(), &topolvmv1.LogicalVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: k8stypes.UID("uid-" + name), Annotations: map[string]string{
-				v1alpha1.GroupPendingAnnotation: "g", v1alpha1.PendingDeletionAnnotation: "group snapshot"}},
+				wellknown.GroupPendingAnnotation: "g", wellknown.PendingDeletionAnnotation: "group snapshot"}},
 			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "node1", DeviceClass: "thin", Size: size(8),
 				Source: source, AccessType: "ro"},
 		}))
@@ -102,7 +102,7 @@ func (n *groupNode) request(attempt int, phase groupprotocol.Phase) {
 	text, err := json.Marshal(service.GroupRequest{Request: groupprotocol.Request{Attempt: attempt, Phase: phase,
 		Limit: time.Second}, Members: []string{"s1", "s2"}})
 	n.must(err)
-	n.annotate(v1alpha1.GroupRequestAnnotation, string(text))
+	n.annotate(wellknown.GroupRequestAnnotation, string(text))
 }
 
 func (n *groupNode) annotate(key, text string) {
@@ -154,7 +154,7 @@ func TestAGroupIsTakenPhaseByPhase(t *testing.T) {
 		t.Fatalf("without a request, the node has %q", n.volumes())
 	}
 	n.must(n.act())
-	if got := n.get("s1").Annotations[v1alpha1.GroupStateAnnotation]; got != "" {
+	if got := n.get("s1").Annotations[wellknown.GroupStateAnnotation]; got != "" {
 		t.Errorf("without a request: got %s", got)
 	}
 
@@ -203,14 +203,14 @@ func TestAPartOfAGroupThatFails(t *testing.T) {
 	}{
 		"a member is deleted": {func(n *groupNode) {
 			lv := n.get("s2")
-			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 			n.must(n.api.Update(n.Context(), lv))
 			n.must(n.api.Delete(n.Context(), lv))
 		}, "is being deleted"},
 		"a member does not exist": {func(n *groupNode) { n.must(n.api.Delete(n.Context(), n.get("s2"))) }, "not found"},
 		"a member of another group": {func(n *groupNode) {
 			lv := n.get("s2")
-			lv.Annotations[v1alpha1.GroupPendingAnnotation] = "other"
+			lv.Annotations[wellknown.GroupPendingAnnotation] = "other"
 			n.must(n.api.Update(n.Context(), lv))
 		}, "is not a snapshot of group g"},
 		"a member on another node": {func(n *groupNode) {
@@ -248,7 +248,7 @@ func TestAnAgentThatEndsWhileVolumesAreSuspended(t *testing.T) {
 			n := newGroupNode(t)
 			n.request(1, groupprotocol.Prepare)
 			n.must(n.act())
-			n.annotate(v1alpha1.GroupStateAnnotation, fmt.Sprintf(`{"attempt":1,"phase":%q}`, state))
+			n.annotate(wellknown.GroupStateAnnotation, fmt.Sprintf(`{"attempt":1,"phase":%q}`, state))
 			n.request(1, phase)
 			n.actTo(1, groupprotocol.Failed, "has ended while")
 			if len(n.taken) > 0 {
@@ -295,7 +295,7 @@ func TestAFailedKeepIsRepeated(t *testing.T) {
 	n := newGroupNode(t)
 	n.request(1, groupprotocol.Prepare)
 	n.must(n.act())
-	n.annotate(v1alpha1.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
+	n.annotate(wellknown.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
 	n.request(1, groupprotocol.Keep)
 	n.fake.Fail("LVChangeTags", lvm.ErrBusy)
 	for range 2 {
@@ -311,8 +311,8 @@ func TestAFailedKeepIsRepeated(t *testing.T) {
 }
 
 func TestARequestThatCannotBeRead(t *testing.T) {
-	for key, text := range map[string]string{v1alpha1.GroupRequestAnnotation: "{",
-		v1alpha1.GroupStateAnnotation: "{"} {
+	for key, text := range map[string]string{wellknown.GroupRequestAnnotation: "{",
+		wellknown.GroupStateAnnotation: "{"} {
 		n := newGroupNode(t)
 		n.request(1, groupprotocol.Prepare)
 		n.annotate(key, text)
@@ -417,13 +417,13 @@ func TestARestoreOfAGroupIsNotFormatted(t *testing.T) {
 	n.must(n.act())
 	a := string(n.get("a").UID)
 	n.must(n.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: a, Add: []string{"lvms.formatted=ext4"},
-		Remove: []string{v1alpha1.NewTag}}))
-	n.annotate(v1alpha1.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
+		Remove: []string{wellknown.NewTag}}))
+	n.annotate(wellknown.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
 	n.request(1, groupprotocol.Keep)
 	n.actTo(1, groupprotocol.Usable, "")
 	for name, isNew := range map[string]bool{"uid-s1": false, "uid-s2": true} {
 		tags := n.tags("thin", name)
-		if slices.Contains(tags, v1alpha1.NewTag) != isNew || slices.Contains(tags, "lvms.formatted=ext4") == isNew {
+		if slices.Contains(tags, wellknown.NewTag) != isNew || slices.Contains(tags, "lvms.formatted=ext4") == isNew {
 			t.Errorf("%s has the tags %q", name, tags)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -43,7 +43,7 @@ func (p *importer) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume
 	}
 	p.events.Clear(lv, importFailed.Reason, createFailed.Reason)
 	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
-		lv.Annotations[v1alpha1.ClaimAnnotation])
+		lv.Annotations[wellknown.ClaimAnnotation])
 	return ctrl.Result{}, p.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID = volume
 		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
@@ -103,10 +103,10 @@ func (p *importer) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, 
 
 // setEncryption sets the annotation of an object to how its existing logical volume is encrypted, if it is.
 func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
-	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) })
+	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) })
 	if at >= 0 {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation,
-			strings.TrimPrefix(tags[at], v1alpha1.EncryptionTagPrefix))
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EncryptionAnnotation,
+			strings.TrimPrefix(tags[at], wellknown.EncryptionTagPrefix))
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *importer) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, vol
 		if other.UID == lv.UID || other.Spec.NodeName != p.Node {
 			continue
 		}
-		imported := other.Annotations[v1alpha1.ImportAnnotation] == volume && other.CreationTimestamp.Before(
+		imported := other.Annotations[wellknown.ImportAnnotation] == volume && other.CreationTimestamp.Before(
 			&lv.CreationTimestamp)
 		if identity.Name(other) == volume || imported {
 			return status.Errorf(

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -26,7 +26,7 @@ func (w *world) importing(object, volume string) {
 	w.Helper()
 	w.ask(object, thin(12))
 	lv := w.get(object)
-	lv.Annotations[v1alpha1.ImportAnnotation] = volume
+	lv.Annotations[wellknown.ImportAnnotation] = volume
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -91,7 +91,7 @@ func TestAnImportedVolumeIsStillEncrypted(t *testing.T) {
 		w.must(w.run(w.agent(), "pvc-1"))
 	}
 	lv := w.get("pvc-1")
-	if got := lv.Annotations[v1alpha1.EncryptionAnnotation]; got != v1alpha1.EncryptionLUKS2 {
+	if got := lv.Annotations[wellknown.EncryptionAnnotation]; got != wellknown.EncryptionLUKS2 {
 		t.Errorf("got the annotation %q", got)
 	}
 	w.ask("copy", thin(12))

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -62,7 +62,7 @@ func (m *mover) adopt(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.AdoptAnnotation)
+	delete(lv.Annotations, wellknown.AdoptAnnotation)
 	err = m.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
@@ -74,7 +74,7 @@ func (m *mover) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (i
 	if err := m.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
-	target := lv.Annotations[v1alpha1.AdoptAnnotation]
+	target := lv.Annotations[wellknown.AdoptAnnotation]
 	found, err := m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	if status.Code(err) == codes.NotFound {
 		found, err = m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, target)
@@ -86,7 +86,7 @@ func (m *mover) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (i
 	if err != nil {
 		return 0, err
 	}
-	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], identity.ClaimOf(found.Tags))
+	claim := cmp.Or(lv.Annotations[wellknown.ClaimAnnotation], identity.ClaimOf(found.Tags))
 	tags := append(identity.Tags(lv, m.Cluster, claim), identity.SpreadTags(lv)...)
 	return m.Volumes.Adopt(ctx, lv.Spec.DeviceClass, identity.Name(lv), target, tags)
 }
@@ -98,7 +98,7 @@ var errNotMoved = errors.New("it was not moved")
 func (m *mover) retire(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	size, err := m.retireVolume(ctx, lv)
 	if err != nil {
-		m.events.Emit(lv, retireFailed, m.Node, lv.Annotations[v1alpha1.RetireAnnotation], message(err))
+		m.events.Emit(lv, retireFailed, m.Node, lv.Annotations[wellknown.RetireAnnotation], message(err))
 		return m.fail(ctx, lv, status.Error(codes.Unavailable, message(err)))
 	}
 	m.events.Clear(lv, retireFailed.Reason)
@@ -129,10 +129,10 @@ func (m *mover) retireBeforeRemoval(ctx context.Context, lv *topolvmv1.LogicalVo
 // another node now and has its logical volume there. It returns the size in bytes, NotFound if there is no such logical
 // volume, or errNotMoved.
 func (m *mover) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (int64, error) {
-	volume, move, valid := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
+	volume, move, valid := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
 	if !valid || volume == "" || move == "" {
 		return 0, status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s is %q, must be VOLUME-ID/UID",
-			v1alpha1.RetireAnnotation, lv.Name, lv.Annotations[v1alpha1.RetireAnnotation])
+			wellknown.RetireAnnotation, lv.Name, lv.Annotations[wellknown.RetireAnnotation])
 	}
 	found, err := m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, string(lv.UID))
 	if status.Code(err) == codes.NotFound {
@@ -149,7 +149,7 @@ func (m *mover) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 			return 0, status.Errorf(codes.Unavailable, "logical volume %s is retired: %v", volume, err)
 		}
 	}
-	if lv.Annotations[v1alpha1.MoveBackAnnotation] == m.Node {
+	if lv.Annotations[wellknown.MoveBackAnnotation] == m.Node {
 		move = "" // This node was lost: it could not fence the volume.
 	}
 	return m.Volumes.Retire(ctx, engine.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
@@ -173,7 +173,7 @@ func (m *mover) movedAway(ctx context.Context, owner, volume string) error {
 	case lv.Spec.NodeName == m.Node:
 		return &notMovedError{text: "LogicalVolume " + owner + " is on node " + m.Node +
 			", so its logical volume " + volume + " is not retired"}
-	case lv.Annotations[v1alpha1.AdoptAnnotation] != "":
+	case lv.Annotations[wellknown.AdoptAnnotation] != "":
 		return status.Errorf(codes.Unavailable, "node %s does not use its logical volume of LogicalVolume %s yet",
 			lv.Spec.NodeName, owner)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
@@ -56,7 +57,7 @@ func (w *world) target() {
 	spec := thin(12)
 	spec.Source = "s1"
 	w.ask("t", spec)
-	w.annotate("t", v1alpha1.MoveAnnotation, "m", v1alpha1.MoveVolumeAnnotation, movedVolume)
+	w.annotate("t", wellknown.MoveAnnotation, "m", wellknown.MoveVolumeAnnotation, movedVolume)
 }
 
 // round gives the target another source and base.
@@ -64,14 +65,14 @@ func (w *world) round(source, base string) {
 	w.Helper()
 	lv := w.get("t")
 	lv.Spec.Source = source
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopyBaseAnnotation, base)
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopyBaseAnnotation, base)
 	w.must(w.api.Update(w.Context(), lv))
 }
 
 // record returns the record of the round of the target.
 func (w *world) record() v1alpha1.CopyRecord {
 	w.Helper()
-	record, err := v1alpha1.ParseCopyRecord(w.get("t").Annotations[v1alpha1.CopiedAnnotation])
+	record, err := v1alpha1.ParseCopyRecord(w.get("t").Annotations[wellknown.CopiedAnnotation])
 	w.must(err)
 	return record
 }
@@ -97,7 +98,7 @@ func (w *world) seeTags(what, volume string, want ...string) {
 
 func targetTags(w *world, more ...string) []string {
 	return append(more, "lvms.uid="+string(w.get("t").UID), "lvms.pv=t", "lvms.pvc=ns/t", "lvms.cluster=c1",
-		v1alpha1.CopyingTag, v1alpha1.SparseTag)
+		wellknown.CopyingTag, wellknown.SparseTag)
 }
 
 // moveOperation is a step of a move, with what must be true after it.
@@ -159,13 +160,13 @@ var moveOperations = map[string]moveOperation{
 		}},
 	"adoption": {before: (*world).target, ask: func(w *world) {
 		w.volumeHere("node1")
-		w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID), v1alpha1.ClaimAnnotation, "ns/claim")
+		w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID), wellknown.ClaimAnnotation, "ns/claim")
 	}, object: "v", check: func(w *world, what string) {
 		w.see(what, "thin/uid-v 12")
 		v := w.get("v")
 		w.seeTags(what, movedVolume, "lvms.uid="+string(v.UID), "lvms.pv=v", "lvms.pvc=ns/claim", "lvms.cluster=c1",
 			"lvms.formatted=xfs")
-		if _, left := v.Annotations[v1alpha1.AdoptAnnotation]; left || v.Status.Code != codes.OK {
+		if _, left := v.Annotations[wellknown.AdoptAnnotation]; left || v.Status.Code != codes.OK {
 			w.Errorf("%s: %+v", what, v)
 		}
 	}},
@@ -173,7 +174,7 @@ var moveOperations = map[string]moveOperation{
 		w.target()
 		w.must(w.run(w.agent(), "t"))
 		w.volumeHere("node1")
-		w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID))
+		w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID))
 		w.must(w.run(w.agent(), "v"))
 	}, ask: func(w *world) { w.must(w.api.Delete(w.Context(), w.get("t"))) },
 		object: "t", check: func(w *world, what string) {
@@ -195,7 +196,7 @@ var moveOperations = map[string]moveOperation{
 			v := w.get("v")
 			w.seeTags(what, movedVolume, "lvms.uid="+string(v.UID), "lvms.pv=v", "lvms.pvc=ns/v", "lvms.cluster=c1",
 				"lvms.formatted=xfs")
-			if v.Annotations[v1alpha1.AdoptAnnotation] != "" || v.Status.Code != codes.OK {
+			if v.Annotations[wellknown.AdoptAnnotation] != "" || v.Status.Code != codes.OK {
 				w.Errorf("%s: %+v", what, v)
 			}
 		}},
@@ -210,17 +211,17 @@ var moveOperations = map[string]moveOperation{
 		}},
 	"retirement on a node that was lost": {before: func(w *world) {
 		w.earlier()
-		w.must(w.agent().Volumes.TagLV(w.Context(), "thin", movedVolume, nil, []string{v1alpha1.FencedTagPrefix + "m"}))
+		w.must(w.agent().Volumes.TagLV(w.Context(), "thin", movedVolume, nil, []string{wellknown.FencedTagPrefix + "m"}))
 	}, ask: func(w *world) {
 		w.retired()
-		w.annotate("k", v1alpha1.MoveBackAnnotation, "node1")
+		w.annotate("k", wellknown.MoveBackAnnotation, "node1")
 	}, object: "k", check: func(w *world, what string) {
 		w.see(what, "thin/"+string(w.get("k").UID)+" 12")
 	}},
 	"removal of what is not retired yet": {before: (*world).earlier, ask: func(w *world) {
 		w.retired()
 		k := w.get("k")
-		k.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+		k.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 		w.must(w.api.Update(w.Context(), k))
 		w.must(w.api.Delete(w.Context(), k))
 	}, object: "k", check: func(w *world, what string) {
@@ -245,17 +246,17 @@ func (w *world) earlier() {
 	w.must(e.EnsureTarget(w.Context(), engine.CopyTarget{Class: "thin", Name: movedVolume, UID: "x", Size: 12 << 20,
 		Tags: []string{"lvms.uid=x"}, Source: "s"}))
 	w.must(e.TagLV(w.Context(), "thin", movedVolume, []string{"lvms.uid=uid-v-1", "lvms.pv=v", "lvms.pvc=ns/v",
-		"lvms.cluster=c1", "lvms.formatted=xfs", v1alpha1.FencedTagPrefix + "m"}, []string{"lvms.uid=x",
-		v1alpha1.CopyingTag, v1alpha1.SparseTag, "lvms.copy-of=s"}))
+		"lvms.cluster=c1", "lvms.formatted=xfs", wellknown.FencedTagPrefix + "m"}, []string{"lvms.uid=x",
+		wellknown.CopyingTag, wellknown.SparseTag, "lvms.copy-of=s"}))
 }
 
 // retired creates the object that gets this logical volume.
 func (w *world) retired() {
 	w.Helper()
 	spec := thin(12)
-	spec.Source = v1alpha1.RetiredSource
+	spec.Source = wellknown.RetiredSource
 	w.ask("k", spec)
-	w.annotate("k", v1alpha1.MoveAnnotation, "m", v1alpha1.RetireAnnotation, movedVolume+"/m")
+	w.annotate("k", wellknown.MoveAnnotation, "m", wellknown.RetireAnnotation, movedVolume+"/m")
 }
 
 // kept retires the logical volume, which is to be that of the volume again.
@@ -264,7 +265,7 @@ func (w *world) kept() {
 	w.earlier()
 	w.retired()
 	w.must(w.run(w.agent(), "k"))
-	w.annotate("k", v1alpha1.MoveBackAnnotation, "node2")
+	w.annotate("k", wellknown.MoveBackAnnotation, "node2")
 }
 
 // takeBack switches the volume back to the node.
@@ -273,7 +274,7 @@ func (w *world) takeBack() {
 	v := w.get("v")
 	v.Spec.NodeName = "node1"
 	w.must(w.api.Update(w.Context(), v))
-	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("k").UID))
+	w.annotate("v", wellknown.AdoptAnnotation, string(w.get("k").UID))
 }
 
 // TestWhatIsToReturnIsNotRemoved: not even if its owner is deleted.
@@ -453,7 +454,7 @@ func TestTheProgressOfARoundIsRecorded(t *testing.T) {
 		t.Error("a complete round was written again")
 	}
 	// A round that was never written is not that of another source.
-	w.annotate("t", v1alpha1.CopiedAnnotation, "")
+	w.annotate("t", wellknown.CopiedAnnotation, "")
 	w.must(w.run(w.agent(), "t"))
 	if r := w.record(); !r.Finished || r.SizeBytes != 12<<20 {
 		t.Errorf("%+v", r)
@@ -488,7 +489,7 @@ func TestATargetThatMustNotBeRemoved(t *testing.T) {
 	w.target()
 	w.must(w.run(w.agent(), "t"))
 	w.volumeHere("node1")
-	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID))
+	w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID))
 	w.must(w.api.Delete(t.Context(), w.get("t")))
 	_ = w.run(w.agent(), "t")
 	w.see("kept", "thin/uid-v 12")
@@ -496,7 +497,7 @@ func TestATargetThatMustNotBeRemoved(t *testing.T) {
 		t.Errorf("status %+v", lv.Status)
 	}
 	// The list failed: nothing is removed.
-	w.annotate("v", v1alpha1.AdoptAnnotation, "")
+	w.annotate("v", wellknown.AdoptAnnotation, "")
 	r := w.agent()
 	r.Live = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{List: func(context.Context,
 		client.WithWatch, client.ObjectList, ...client.ListOption) error {
@@ -515,17 +516,17 @@ func TestWhatIsNotAdopted(t *testing.T) {
 	w.copier.at = &copies.Progress{Copied: 4 << 20, Size: 12 << 20}
 	w.must(w.run(w.agent(), "t"))
 	w.volumeHere("node1")
-	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID))
+	w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID))
 	_ = w.run(w.agent(), "v")
 	v := w.get("v")
-	if v.Annotations[v1alpha1.AdoptAnnotation] == "" || v.Status.Code != codes.FailedPrecondition {
+	if v.Annotations[wellknown.AdoptAnnotation] == "" || v.Status.Code != codes.FailedPrecondition {
 		t.Errorf("a round in progress: %+v", v)
 	}
 	w.seeTags("not adopted", movedVolume, targetTags(w, "lvms.copy-of=s1", "lvms.copied=4194304")...)
 	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{movedVolume}}))
 	_ = w.run(w.agent(), "v")
 	w.see("nothing is created")
-	if v := w.get("v"); v.Status.Code != codes.Unavailable || v.Annotations[v1alpha1.AdoptAnnotation] == "" {
+	if v := w.get("v"); v.Status.Code != codes.Unavailable || v.Annotations[wellknown.AdoptAnnotation] == "" {
 		t.Errorf("no logical volume: %+v", v)
 	}
 }
@@ -542,7 +543,7 @@ func TestAnAdoptedVolumeHasTheSizeThatItHas(t *testing.T) {
 	current := size(24)
 	v.Status.CurrentSize = &current
 	w.must(w.api.Status().Update(t.Context(), v))
-	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID))
+	w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID))
 	w.must(w.run(w.agent(), "v"))
 	w.see("extended", "thin/uid-v 24")
 }
@@ -558,15 +559,15 @@ func TestWhatIsNotRetired(t *testing.T) {
 			v.Spec.NodeName = "node1"
 			w.must(w.api.Update(w.Context(), v))
 		}, "is on node node1"},
-		"not adopted yet": {func(w *world, _ *Reconciler) { w.annotate("v", v1alpha1.AdoptAnnotation, "uid-t") },
+		"not adopted yet": {func(w *world, _ *Reconciler) { w.annotate("v", wellknown.AdoptAnnotation, "uid-t") },
 			"does not use its logical volume of LogicalVolume v yet"},
 		"another move": {func(w *world, _ *Reconciler) {
-			w.annotate("k", v1alpha1.RetireAnnotation, movedVolume+"/other")
+			w.annotate("k", wellknown.RetireAnnotation, movedVolume+"/other")
 		}, `is not fenced for the VolumeMove with the UID "other"`},
-		"not valid": {func(w *world, _ *Reconciler) { w.annotate("k", v1alpha1.RetireAnnotation, movedVolume) },
+		"not valid": {func(w *world, _ *Reconciler) { w.annotate("k", wellknown.RetireAnnotation, movedVolume) },
 			"must be VOLUME-ID/UID"},
 		"no logical volume": {func(w *world, _ *Reconciler) {
-			w.annotate("k", v1alpha1.RetireAnnotation, "nosuch/m")
+			w.annotate("k", wellknown.RetireAnnotation, "nosuch/m")
 		}, "no logical volume nosuch"},
 		"the object was lost": {func(w *world, _ *Reconciler) {
 			w.must(w.api.Delete(w.Context(), w.get("v")))
@@ -613,7 +614,7 @@ func TestAnAuditDuringAMove(t *testing.T) {
 	w.target()
 	w.must(w.run(w.agent(), "t"))
 	w.volumeHere("node1")
-	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("t").UID))
+	w.annotate("v", wellknown.AdoptAnnotation, string(w.get("t").UID))
 	before := w.tags("thin", movedVolume)
 	a := w.auditLong()
 	if got := w.tags("thin", movedVolume); !slices.Equal(got, before) {

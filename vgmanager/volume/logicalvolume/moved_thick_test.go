@@ -7,7 +7,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -21,15 +21,15 @@ func (w *world) thickTarget() {
 	v.Status.VolumeID = movedVolume
 	w.must(w.api.Status().Update(w.Context(), v))
 	w.ask("t", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(12), Source: "v"})
-	w.annotate("t", v1alpha1.MoveAnnotation, "m", v1alpha1.MoveVolumeAnnotation, movedVolume,
-		v1alpha1.FenceTimeAnnotation, "x")
+	w.annotate("t", wellknown.MoveAnnotation, "m", wellknown.MoveVolumeAnnotation, movedVolume,
+		wellknown.FenceTimeAnnotation, "x")
 }
 
 func (w *world) seeThickTarget(what string, more ...string) {
 	w.Helper()
 	w.see(what, "thick/uid-v 12")
 	want := append(more, "lvms.uid="+string(w.get("t").UID), "lvms.pv=t", "lvms.pvc=ns/t", "lvms.cluster=c1",
-		v1alpha1.CopyingTag)
+		wellknown.CopyingTag)
 	slices.Sort(want)
 	if got := w.tags("thick", movedVolume); !slices.Equal(got, want) {
 		w.Errorf("%s: tags %q, want %q", what, got, want)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -38,7 +39,7 @@ func (o *objects) ours(object client.Object) bool {
 	if !ok || lv.Spec.NodeName != o.Node {
 		return false
 	}
-	_, pending := lv.Annotations[v1alpha1.PendingDeletionAnnotation]
+	_, pending := lv.Annotations[wellknown.PendingDeletionAnnotation]
 	return !pending || service.IsPendingInGroup(lv)
 }
 
@@ -46,12 +47,12 @@ func (o *objects) ours(object client.Object) bool {
 // volume is left behind. It returns true if it patched the object, which then is as the API server has it.
 func (o *objects) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
 	before := lv.DeepCopy()
-	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
-	if lv.Labels[v1alpha1.CreatedByLabel] == "" {
+	controllerutil.AddFinalizer(lv, wellknown.LogicalVolumeFinalizer)
+	if lv.Labels[wellknown.CreatedByLabel] == "" {
 		if lv.Labels == nil {
 			lv.Labels = map[string]string{}
 		}
-		lv.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
+		lv.Labels[wellknown.CreatedByLabel] = wellknown.CreatedByController
 	}
 	if len(before.Finalizers) == len(lv.Finalizers) && len(before.Labels) == len(lv.Labels) {
 		return false, nil
@@ -61,7 +62,7 @@ func (o *objects) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, 
 
 // ownTags returns the tags that identify an object as the owner of a logical volume.
 func (o *objects) ownTags(lv *topolvmv1.LogicalVolume) []string {
-	return identity.Tags(lv, o.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])
+	return identity.Tags(lv, o.Cluster, lv.Annotations[wellknown.ClaimAnnotation])
 }
 
 // newTags returns the tags of a new logical volume that describe its object.
@@ -147,24 +148,24 @@ func (o *objects) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume, 
 		return fmt.Errorf("encode the record of a copy: %w", err)
 	}
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopiedAnnotation, string(text))
 	return o.patchRecord(ctx, lv, before)
 }
 
 // removeRecord removes the record of a copy that is complete.
 func (o *objects) removeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.CopiedAnnotation)
+	delete(lv.Annotations, wellknown.CopiedAnnotation)
 	return o.patchRecord(ctx, lv, before)
 }
 
 func (o *objects) patchRecord(ctx context.Context, lv, before *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[v1alpha1.CopiedAnnotation] == before.Annotations[v1alpha1.CopiedAnnotation] {
+	if lv.Annotations[wellknown.CopiedAnnotation] == before.Annotations[wellknown.CopiedAnnotation] {
 		return nil
 	}
 	err := o.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsConflict(err) {
-		err = fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.CopiedAnnotation, lv.Name, err)
+		err = fmt.Errorf("set annotation %s of LogicalVolume %s: %w", wellknown.CopiedAnnotation, lv.Name, err)
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -180,7 +181,7 @@ func (o *objects) release(ctx context.Context, lv *topolvmv1.LogicalVolume) erro
 func (o *objects) removeFinalizer(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	o.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
 	before := lv.DeepCopy()
-	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
+	controllerutil.RemoveFinalizer(lv, wellknown.LogicalVolumeFinalizer)
 	err := o.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return client.IgnoreNotFound(err)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -58,7 +59,7 @@ func (c copying) base() string {
 	if !identity.IsTarget(c.lv) {
 		return ""
 	}
-	return c.lv.Annotations[v1alpha1.CopyBaseAnnotation]
+	return c.lv.Annotations[wellknown.CopyBaseAnnotation]
 }
 
 // receive brings the logical volume of the target of a move to the source that its spec names, a snapshot or a fenced
@@ -88,7 +89,7 @@ func (r *receiver) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 
 // recordOf returns the record of the present round of a target, with what the annotation says about it.
 func recordOf(lv *topolvmv1.LogicalVolume) v1alpha1.CopyRecord {
-	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
 	if err != nil || record.Source != lv.Spec.Source {
 		return v1alpha1.CopyRecord{Source: lv.Spec.Source}
 	}
@@ -140,7 +141,7 @@ func (r *receiver) receiveRound(ctx context.Context, c copying) (time.Duration, 
 func (r *receiver) copyTarget(lv *topolvmv1.LogicalVolume) engine.CopyTarget {
 	tags := r.newTags(lv)
 	if !identity.IsTarget(lv) {
-		tags = append(tags, v1alpha1.NewTag)
+		tags = append(tags, wellknown.NewTag)
 	}
 	return engine.CopyTarget{Class: lv.Spec.DeviceClass, Name: identity.Name(lv), UID: string(lv.UID),
 		OptionClass: lv.Spec.LvcreateOptionClass, Size: lv.Spec.Size.Value(), Tags: tags, Source: lv.Spec.Source}

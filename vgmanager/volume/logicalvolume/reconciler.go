@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -182,8 +183,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return r.move(ctx, lv)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		return r.importer.refused(ctx, lv)
-	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
-		return r.importer.take(ctx, lv, lv.Annotations[v1alpha1.ImportAnnotation])
+	case lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] != "":
+		return r.importer.take(ctx, lv, lv.Annotations[wellknown.ImportAnnotation])
 	case lv.Status.VolumeID == "":
 		return r.createUnlessRestored(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
@@ -221,9 +222,9 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 		r.events.Emit(lv, createFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
 	}
-	if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; unclaimed {
+	if _, unclaimed := lv.Annotations[wellknown.UnclaimedAnnotation]; unclaimed {
 		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
-			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
+			"its logical volume is not created", lv.Annotations[wellknown.ClaimAnnotation]))
 	}
 	if err := r.checkLimits(lv); err != nil {
 		r.events.Emit(lv, createFailed, r.Node, message(err))
@@ -235,11 +236,11 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 // checkLimits returns an error if a volume has I/O limits that this node cannot apply. The provisioner then selects
 // another node.
 func (r *Reconciler) checkLimits(lv *topolvmv1.LogicalVolume) error {
-	text := lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	text := lv.Annotations[wellknown.IOLimitsAnnotation]
 	limits, err := v1alpha1.ParseIOLimits(text)
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s: %v",
-			v1alpha1.IOLimitsAnnotation, lv.Name, err)
+			wellknown.IOLimitsAnnotation, lv.Name, err)
 	}
 	if limits == (v1alpha1.IOLimits{}) {
 		return nil
@@ -283,7 +284,7 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	if source == nil {
 		return sizeOf(r.Volumes.CreateLV(ctx, engine.NewVolume{
 			Name: identity.Name(lv), Class: lv.Spec.DeviceClass, OptionClass: lv.Spec.LvcreateOptionClass,
-			Size: bytes, Tags: append(tags, v1alpha1.NewTag),
+			Size: bytes, Tags: append(tags, wellknown.NewTag),
 		}))
 	}
 	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, source.Status.VolumeID)
@@ -366,10 +367,10 @@ func checkFileSystem(lv *topolvmv1.LogicalVolume, content []string) error {
 	if lv.Spec.AccessType == accessTypeOfSnapshot {
 		return nil
 	}
-	source := cmp.Or(lv.Annotations[v1alpha1.CopyOfAnnotation], lv.Spec.Source)
+	source := cmp.Or(lv.Annotations[wellknown.CopyOfAnnotation], lv.Spec.Source)
 	for _, tag := range content {
-		if have, is := strings.CutPrefix(tag, v1alpha1.FormattedTagPrefix); is {
-			return service.SameFileSystem(source, have, lv.Annotations[v1alpha1.FileSystemAnnotation])
+		if have, is := strings.CutPrefix(tag, wellknown.FormattedTagPrefix); is {
+			return service.SameFileSystem(source, have, lv.Annotations[wellknown.FileSystemAnnotation])
 		}
 	}
 	return nil
@@ -379,7 +380,7 @@ func checkFileSystem(lv *topolvmv1.LogicalVolume, content []string) error {
 // annotation of the copy is not enough, because that of its source can have been lost.
 func withEncryptionOf(content, tags []string) []string {
 	for _, tag := range content {
-		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) && !slices.Contains(tags, tag) {
+		if strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) && !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -177,7 +177,7 @@ func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
 	w.must(w.api.Create(w.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: k8stypes.UID(fmt.Sprintf("uid-%s-%d", name, w.uids)),
-			Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/" + name},
+			Annotations: map[string]string{wellknown.ClaimAnnotation: "ns/" + name},
 		},
 		Spec: spec,
 	}))
@@ -297,7 +297,7 @@ var operations = map[string]operation{
 		ask: func(w *world) {
 			w.ask("a", thin(10))
 			lv := w.get("a")
-			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 			w.must(w.api.Update(w.Context(), lv))
 			w.must(w.api.Delete(w.Context(), lv))
 		},
@@ -434,7 +434,7 @@ func TestAnEncryptedVolumeIsTagged(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		w.ask(name, thin(4))
 		lv := w.get(name)
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, v1alpha1.EncryptionLUKS2)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EncryptionAnnotation, wellknown.EncryptionLUKS2)
 		if name == "b" {
 			lv.Spec.Source = "a"
 			lv.Spec.AccessType = "ro"
@@ -455,8 +455,8 @@ func TestAnObjectWithTheFinalizerNeedsOneWrite(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", thin(4))
 	object := w.get("a")
-	object.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
-	object.Labels = map[string]string{v1alpha1.CreatedByLabel: v1alpha1.CreatedByController}
+	object.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
+	object.Labels = map[string]string{wellknown.CreatedByLabel: wellknown.CreatedByController}
 	w.must(w.api.Update(t.Context(), object))
 	var did []string
 	w.point = func(what string) error {
@@ -490,17 +490,17 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if label := w.get("a").Labels[v1alpha1.CreatedByLabel]; label != v1alpha1.CreatedByController {
+	if label := w.get("a").Labels[wellknown.CreatedByLabel]; label != wellknown.CreatedByController {
 		t.Errorf("got the label %q", label)
 	}
-	if v1alpha1.VolumeClaimTagPrefix != lvtag.ClaimPrefix {
+	if wellknown.VolumeClaimTagPrefix != lvtag.ClaimPrefix {
 		t.Error("the engine has another tag for claims than the API")
 	}
-	if v1alpha1.ErasedTagPrefix != lvtag.ErasedPrefix {
+	if wellknown.ErasedTagPrefix != lvtag.ErasedPrefix {
 		t.Error("the engine has another tag for erased volumes than the API")
 	}
-	if v1alpha1.NewTag != lvtag.New || v1alpha1.FormattedTagPrefix != lvtag.FormattedPrefix ||
-		v1alpha1.FormattingTagPrefix != lvtag.FormattingPrefix {
+	if wellknown.NewTag != lvtag.New || wellknown.FormattedTagPrefix != lvtag.FormattedPrefix ||
+		wellknown.FormattingTagPrefix != lvtag.FormattingPrefix {
 		t.Error("the engine knows other tags than the API")
 	}
 }
@@ -512,7 +512,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	w.ask("elsewhere", spec)
 	w.ask("pending", thin(4))
 	lv := w.get("pending")
-	lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "true"
+	lv.Annotations[wellknown.PendingDeletionAnnotation] = "true"
 	w.must(w.api.Update(t.Context(), lv))
 	r := w.agent()
 	w.must(errors.Join(w.run(r, "elsewhere"), w.run(r, "pending"), w.run(r, "nosuch")))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -36,7 +36,7 @@ const erasePoll = 10 * time.Second
 // the logical volume does not exist, it was never created, or an earlier process removed it and ended before it removed
 // the finalizer.
 func (r *remover) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
+	if !controllerutil.ContainsFinalizer(lv, wellknown.LogicalVolumeFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	if err := r.stopCopy(ctx, lv); err != nil {
@@ -97,7 +97,7 @@ func (r *remover) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 // erasedBytes returns how much of a logical volume is erased, from its tags, or "" if its removal did not begin.
 func erasedBytes(tags []string) string {
 	for _, tag := range tags {
-		if erased, ok := strings.CutPrefix(tag, v1alpha1.ErasedTagPrefix); ok {
+		if erased, ok := strings.CutPrefix(tag, wellknown.ErasedTagPrefix); ok {
 			return erased
 		}
 	}
@@ -129,8 +129,8 @@ func (r *remover) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 // takenBack returns an error if a logical volume was retired and is to be that of the volume again, or if that is
 // unknown. The volume that has adopted it gave it its own name, and a volume that no longer exists needs none.
 func (r *remover) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[v1alpha1.RetireAnnotation] == "" || lv.Annotations[v1alpha1.MoveBackAnnotation] == "" ||
-		lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
+	if lv.Annotations[wellknown.RetireAnnotation] == "" || lv.Annotations[wellknown.MoveBackAnnotation] == "" ||
+		lv.Annotations[wellknown.MoveBackAnnotation] == r.Node {
 		return nil
 	}
 	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
@@ -140,7 +140,7 @@ func (r *remover) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	if err != nil {
 		return err
 	}
-	volume, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
+	volume, _, _ := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
 	err = r.noOther(ctx, "the volume of the retired logical volume "+identity.Name(lv),
 		func(other *topolvmv1.LogicalVolume) error {
 			if other.UID == lv.UID || identity.Name(other) != volume {
@@ -196,8 +196,8 @@ func (r *remover) unadopted(ctx context.Context, target *topolvmv1.LogicalVolume
 	what := "one that was moved to logical volume " + identity.Name(target)
 	return r.noOther(ctx, what, func(lv *topolvmv1.LogicalVolume) error {
 		owns := lv.Status.VolumeID == identity.Name(target) && lv.Spec.NodeName == r.Node &&
-			lv.Annotations[v1alpha1.AdoptAnnotation] != ""
-		if !owns && lv.Annotations[v1alpha1.AdoptAnnotation] != string(target.UID) {
+			lv.Annotations[wellknown.AdoptAnnotation] != ""
+		if !owns && lv.Annotations[wellknown.AdoptAnnotation] != string(target.UID) {
 			return nil
 		}
 		return status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has not adopted "+

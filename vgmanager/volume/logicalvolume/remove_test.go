@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -62,7 +62,7 @@ func (f *fakeEraser) Stop(_ context.Context, key string) error {
 // use marks a logical volume as used.
 func (w *world) use(group, name string) {
 	w.Helper()
-	w.must(w.lvm.Apply(w.Context(), lvm.LVChangeTags{VG: group, Name: name, Remove: []string{v1alpha1.NewTag}}))
+	w.must(w.lvm.Apply(w.Context(), lvm.LVChangeTags{VG: group, Name: name, Remove: []string{wellknown.NewTag}}))
 }
 
 // agentThatErases returns a new process whose thick class has this method to erase volumes.

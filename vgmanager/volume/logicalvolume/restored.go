@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // propose names the existing snapshot of a restored object in an annotation. It always returns an error: with the code
@@ -23,16 +23,16 @@ func (p *importer) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, sna
 	if err := p.untaken(ctx, lv, snapshot); err != nil {
 		return err
 	}
-	if lv.Annotations[v1alpha1.ExistingVolumeAnnotation] != snapshot {
+	if lv.Annotations[wellknown.ExistingVolumeAnnotation] != snapshot {
 		before := lv.DeepCopy()
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ExistingVolumeAnnotation, snapshot)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.ExistingVolumeAnnotation, snapshot)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		switch err := p.Client.Patch(ctx, lv, patch); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return err // The object has changed.
 		case err != nil:
 			return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: %v",
-				v1alpha1.ExistingVolumeAnnotation, lv.Name, err)
+				wellknown.ExistingVolumeAnnotation, lv.Name, err)
 		}
 	}
 	return status.Errorf(codes.Unavailable, "device class %s on node %s has the snapshot %s of an earlier "+
@@ -57,7 +57,7 @@ func (p *importer) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 // logical volume that nobody has used yet has no data and does not count, unless the PersistentVolume names it. For a
 // VolumeSnapshot with one such logical volume, restored returns its name instead.
 func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
-	tagged, err := p.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
+	tagged, err := p.Volumes.Tagged(ctx, lv.Spec.DeviceClass, wellknown.VolumeNameTagPrefix+lv.Name)
 	if err != nil && status.Code(err) != codes.NotFound {
 		return "", status.Errorf(codes.Unavailable, "%s", message(err))
 	}
@@ -84,7 +84,7 @@ func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 		switch {
 		case v.Name == string(lv.UID):
 			return "", nil // An earlier process created it.
-		case v.Name == handle || !slices.Contains(v.Tags, v1alpha1.NewTag):
+		case v.Name == handle || !slices.Contains(v.Tags, wellknown.NewTag):
 			former = append(former, v.Name)
 		}
 	}
@@ -97,7 +97,7 @@ func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 	return "", status.Errorf(codes.Unavailable, "device class %s on node %s has a logical volume of an earlier "+
 		"LogicalVolume %s: %s. Nothing is created beside it. It is used if PersistentVolume %s names it; to use it "+
 		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, p.Node, lv.Name,
-		strings.Join(former, ", "), lv.Name, v1alpha1.ImportAnnotation, lv.Name)
+		strings.Join(former, ", "), lv.Name, wellknown.ImportAnnotation, lv.Name)
 }
 
 // isSnapshot returns true for the object of a VolumeSnapshot. Its name has the UID of the VolumeSnapshot, so a logical
@@ -118,7 +118,7 @@ func (p *importer) handle(ctx context.Context, lv *topolvmv1.LogicalVolume) (str
 	if err != nil {
 		return "", status.Errorf(codes.Unavailable, "read PersistentVolume %s: %v", lv.Name, err)
 	}
-	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != v1alpha1.DriverName {
+	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != wellknown.DriverName {
 		return "", nil
 	}
 	return pv.Spec.CSI.VolumeHandle, nil

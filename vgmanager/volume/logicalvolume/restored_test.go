@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -270,7 +270,7 @@ func (w *world) operatorAccepts(object string) {
 		!strings.Contains(lv.Status.Message, "It is used when the operator has checked that no other object has it") {
 		w.Errorf("got the status %+v", lv.Status)
 	}
-	lv.Annotations[v1alpha1.ImportAnnotation] = lv.Annotations[v1alpha1.ExistingVolumeAnnotation]
+	lv.Annotations[wellknown.ImportAnnotation] = lv.Annotations[wellknown.ExistingVolumeAnnotation]
 	w.must(w.api.Update(w.Context(), lv))
 }
 
@@ -328,7 +328,7 @@ func TestARestoredSnapshotGetsItsLogicalVolume(t *testing.T) {
 				}
 			}
 			w.fake.Fail("Report", nil)
-			proposed := w.get(snapshot).Annotations[v1alpha1.ExistingVolumeAnnotation]
+			proposed := w.get(snapshot).Annotations[wellknown.ExistingVolumeAnnotation]
 			if test.says == "" && proposed != "old" || test.says != "" && proposed != "" {
 				t.Errorf("proposed the volume %q", proposed)
 			}
@@ -433,7 +433,7 @@ func TestAVolumeWithLimitsNeedsANodeThatSupportsThem(t *testing.T) {
 			w := newWorld(t)
 			w.ask("pvc-1", thin(12))
 			lv := w.get("pvc-1")
-			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.IOLimitsAnnotation, test.limits)
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.IOLimitsAnnotation, test.limits)
 			w.must(w.api.Update(t.Context(), lv))
 			for range 2 {
 				agent := w.agent()

@@ -9,13 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // spreadTagsOf returns the tags of a logical volume that keep it apart from others.
 func (w *world) spreadTagsOf(volume string) []string {
 	return slices.DeleteFunc(w.tags("thin", volume), func(tag string) bool {
-		return !strings.HasPrefix(tag, v1alpha1.SpreadTagPrefix)
+		return !strings.HasPrefix(tag, wellknown.SpreadTagPrefix)
 	})
 }
 
@@ -35,7 +36,7 @@ func TestTheTagOfASpread(t *testing.T) {
 			lv.Spec.Source, lv.Spec.AccessType = row.source, "rw"
 		}
 		if row.annotation != "" {
-			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, row.annotation)
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, row.annotation)
 		}
 		w.must(w.api.Update(t.Context(), lv))
 		for range 2 {
@@ -67,7 +68,7 @@ func TestTheSpreadOfAnImportedVolume(t *testing.T) {
 		w.importing("pvc-1", "orphan")
 		if row.annotation != "" {
 			lv := w.get("pvc-1")
-			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, row.annotation)
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, row.annotation)
 			w.must(w.api.Update(t.Context(), lv))
 		}
 		w.fake.Fail("Report", errors.New("input/output error"))
@@ -80,7 +81,7 @@ func TestTheSpreadOfAnImportedVolume(t *testing.T) {
 			w.must(w.run(w.agent(), "pvc-1"))
 		}
 		lv := w.get("pvc-1")
-		if got := lv.Annotations[v1alpha1.SpreadAnnotation]; got != row.want || lv.Status.VolumeID != "orphan" {
+		if got := lv.Annotations[wellknown.SpreadAnnotation]; got != row.want || lv.Status.VolumeID != "orphan" {
 			t.Errorf("%s: got %q for %q", name, got, lv.Status.VolumeID)
 		}
 		want := ""

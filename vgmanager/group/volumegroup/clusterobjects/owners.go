@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -67,7 +68,7 @@ func addEarlier(o state.Owners, volume, described string) {
 
 func addPersistentVolume(o state.Owners, pv *corev1.PersistentVolume) {
 	source := pv.Spec.CSI
-	if source == nil || source.Driver != v1alpha1.DriverName {
+	if source == nil || source.Driver != wellknown.DriverName {
 		o.Names[pv.Name] = ""
 		if source != nil && v1alpha1.IsDriver(source.Driver) {
 			addEarlier(o, source.VolumeHandle, fmt.Sprintf("PersistentVolume %s of the driver %s", pv.Name,
@@ -88,15 +89,15 @@ func addPersistentVolume(o state.Owners, pv *corev1.PersistentVolume) {
 func addLogicalVolume(o state.Owners, lv *topolvmv1.LogicalVolume) {
 	described := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 	// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
-	retired, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
-	for _, volume := range []string{string(lv.UID), lv.Annotations[v1alpha1.ExistingVolumeAnnotation],
-		lv.Annotations[v1alpha1.ImportAnnotation], lv.Annotations[v1alpha1.MoveVolumeAnnotation], retired,
+	retired, _, _ := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
+	for _, volume := range []string{string(lv.UID), lv.Annotations[wellknown.ExistingVolumeAnnotation],
+		lv.Annotations[wellknown.ImportAnnotation], lv.Annotations[wellknown.MoveVolumeAnnotation], retired,
 		lv.Status.VolumeID} {
 		if volume != "" {
 			o.Of[volume] = described
 		}
 	}
-	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.ImportAnnotation], string(lv.UID))
+	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.ImportAnnotation], string(lv.UID))
 	if _, named := o.Names[lv.Name]; !named {
 		o.Names[lv.Name] = volume
 	}

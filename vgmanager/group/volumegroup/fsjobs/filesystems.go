@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/filesystems"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -159,11 +159,11 @@ func (c *Checks) currentVolume(ctx context.Context, group, uuid string) (*lvm.LV
 func volumeOf(lv *lvm.LV) fsck.Volume {
 	v := fsck.Volume{Name: lv.Name, Device: lv.Path, Major: lv.Major, Minor: lv.Minor}
 	for _, tag := range lv.Tags {
-		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) {
+		if strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) {
 			v.Formatted = ""
 			break
 		}
-		if kind, is := strings.CutPrefix(tag, v1alpha1.FormattedTagPrefix); is {
+		if kind, is := strings.CutPrefix(tag, wellknown.FormattedTagPrefix); is {
 			v.Formatted = kind
 		}
 	}

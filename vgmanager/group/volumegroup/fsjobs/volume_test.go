@@ -3,7 +3,7 @@ package fsjobs
 import (
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -11,8 +11,8 @@ import (
 // TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice checks that a check does not look for the file system of an
 // encrypted volume on its logical volume, for example after its header was lost.
 func TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice(t *testing.T) {
-	formatted := v1alpha1.FormattedTagPrefix + "xfs"
-	marked := v1alpha1.EncryptionTagPrefix + v1alpha1.EncryptionLUKS2
+	formatted := wellknown.FormattedTagPrefix + "xfs"
+	marked := wellknown.EncryptionTagPrefix + wellknown.EncryptionLUKS2
 	for _, test := range []struct {
 		tags []string
 		want string
@@ -21,7 +21,7 @@ func TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice(t *testing.T) {
 			t.Errorf("%q: got %q", test.tags, got)
 		}
 	}
-	if device.OpenVolumePrefix != "/dev/mapper/"+v1alpha1.MappingPrefix {
+	if device.OpenVolumePrefix != "/dev/mapper/"+wellknown.MappingPrefix {
 		t.Errorf("the inventory knows open volumes as %s", device.OpenVolumePrefix)
 	}
 }

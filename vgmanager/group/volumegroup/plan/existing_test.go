@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -216,7 +217,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 			says: []string{claimed1 + " (partial)"}},
 
 		"deleted with volumes": {spec: thick, change: deleting,
-			seen: state.NodeState{Report: report(withThick(data("b"), "imported", v1alpha1.VolumeUIDTagPrefix+"u1")),
+			seen: state.NodeState{Report: report(withThick(data("b"), "imported", wellknown.VolumeUIDTagPrefix+"u1")),
 				Class: thickClass},
 			want: "Degraded PublishClass", says: []string{"not removed from node n1 while volume group data has logical volumes " +
 				"of it: " +

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/filesystems"
@@ -23,7 +24,7 @@ func withFileSystems(change ...func(*lvm.VG)) lvm.VG {
 	for i := range vg.LVs {
 		if lv := &vg.LVs[i]; !lv.Attr.IsThinPool() {
 			lv.Major, lv.Minor, lv.Path = 253, uint32(i), "/dev/vg1/"+lv.Name
-			lv.Tags = []string{v1alpha1.VolumeClaimTagPrefix + "shop/" + lv.Name}
+			lv.Tags = []string{wellknown.VolumeClaimTagPrefix + "shop/" + lv.Name}
 		}
 	}
 	for _, do := range change {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
@@ -348,7 +349,7 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 			t.Errorf("a deleted group, %s: ended: %t", name, got)
 		}
 	}
-	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{v1alpha1.OwnerTag} }))
+	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{wellknown.OwnerTag} }))
 	if got := ownership.GroupOf(w, s); got != nil {
 		t.Errorf("a group without the tags of the node is used: %+v", got)
 	}

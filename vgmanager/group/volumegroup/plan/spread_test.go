@@ -4,14 +4,16 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // TestTheEngineReadsTheTagsOfTheAPI: the engine does not import the API.
 func TestTheEngineReadsTheTagsOfTheAPI(t *testing.T) {
-	for scope, devices := range map[string]bool{v1alpha1.SpreadDevice: true, v1alpha1.SpreadNode: false} {
-		for policy, required := range map[string]bool{v1alpha1.SpreadRequired: true, v1alpha1.SpreadPreferred: false} {
-			tag := v1alpha1.SpreadTagPrefix + v1alpha1.Spread{Group: "ns/a:b", Scope: scope, Policy: policy}.String()
+	for scope, devices := range map[string]bool{wellknown.SpreadDevice: true, wellknown.SpreadNode: false} {
+		for policy, required := range map[string]bool{wellknown.SpreadRequired: true,
+			wellknown.SpreadPreferred: false} {
+			tag := wellknown.SpreadTagPrefix + v1alpha1.Spread{Group: "ns/a:b", Scope: scope, Policy: policy}.String()
 			want := deviceclass.Spread{Group: "ns/a:b", Devices: devices, Required: required}
 			if got := deviceclass.SpreadOf([]string{"lvms.uid=u", tag}); got != want {
 				t.Errorf("%s: got %+v, want %+v", tag, got, want)

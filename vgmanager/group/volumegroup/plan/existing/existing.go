@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -204,7 +205,7 @@ func layoutRefusal(w state.Desired, vg *lvm.VG) string {
 func managedElsewhere(w state.Desired, vg *lvm.VG) string {
 	where := fmt.Sprintf("volume group %s (%s) on node %s", vg.Name, vg.UUID, w.Node)
 	remedy := fmt.Sprintf("name another volume group in existingVolumeGroup of device class %s", w.Name)
-	cluster := ownership.TagValue(vg, v1alpha1.ClusterTagPrefix)
+	cluster := ownership.TagValue(vg, wellknown.ClusterTagPrefix)
 	manager := slices.IndexFunc(w.Others, func(o state.Other) bool { return o.Name == vg.Name })
 	switch {
 	case cluster != "" && !w.IsThisCluster(cluster):
@@ -278,7 +279,7 @@ func claimedVolumes(w state.Desired, vg *lvm.VG) []string {
 
 // isClaimed returns true if a logical volume of the volume group is one of a claim of the device class.
 func isClaimed(w state.Desired, lv *lvm.LV) bool {
-	cluster := ownership.TagValue(&lvm.VG{Tags: lv.Tags}, v1alpha1.ClusterTagPrefix)
+	cluster := ownership.TagValue(&lvm.VG{Tags: lv.Tags}, wellknown.ClusterTagPrefix)
 	return !lv.Attr.IsThinPool() && lv.PoolName == state.PoolName(w) && deviceclass.IsClaimed(lv.Name, lv.Tags) &&
 		(cluster == "" || w.IsThisCluster(cluster))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -24,8 +25,8 @@ func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
 		record, deleted := s.Deletions[lv.Name]
-		if deleted && state.TagOf(lv, v1alpha1.VolumeUIDTagPrefix) == string(record.UID) &&
-			w.IsThisCluster(state.TagOf(lv, v1alpha1.ClusterTagPrefix)) {
+		if deleted && state.TagOf(lv, wellknown.VolumeUIDTagPrefix) == string(record.UID) &&
+			w.IsThisCluster(state.TagOf(lv, wellknown.ClusterTagPrefix)) {
 			times[lv.Name] = record.Time.Add(retention)
 		}
 	}

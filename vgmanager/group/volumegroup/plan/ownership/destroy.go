@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -25,7 +26,7 @@ func IsByUUID(selector *v1alpha1.DeviceSelector, g state.PresentGroup) bool {
 // IsOfCluster returns true if a volume group with these tags belongs to this cluster. Earlier versions did not record
 // the cluster.
 func IsOfCluster(w state.Desired, tags []string) bool {
-	cluster := TagValue(&lvm.VG{Tags: tags}, v1alpha1.ClusterTagPrefix)
+	cluster := TagValue(&lvm.VG{Tags: tags}, wellknown.ClusterTagPrefix)
 	return state.IsOfProduct(tags) && (cluster == "" || w.IsThisCluster(cluster))
 }
 

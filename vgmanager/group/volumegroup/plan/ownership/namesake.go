@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -91,5 +92,5 @@ func Described(vg *lvm.VG) string {
 // replaces returns true if the recovery allows the loss of a whole volume group, and another one was created for the
 // device class since.
 func replaces(r *state.Recovery, vg *lvm.VG, w state.Desired) bool {
-	return r != nil && r.WholeGroup && NotOurs(w, vg) == "" && TagValue(vg, v1alpha1.NodeTagPrefix) == w.Node
+	return r != nil && r.WholeGroup && NotOurs(w, vg) == "" && TagValue(vg, wellknown.NodeTagPrefix) == w.Node
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -20,8 +21,8 @@ func IsListed(report *lvm.Report, volume string) bool {
 // OwnerTags returns the tags for the owner and the device class of a volume group.
 func OwnerTags(w state.Desired) []string {
 	return []string{
-		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name,
-		v1alpha1.NodeTagPrefix + w.Node,
+		wellknown.OwnerTag, wellknown.ClusterTagPrefix + w.Cluster, wellknown.ClassTagPrefix + w.Name,
+		wellknown.NodeTagPrefix + w.Node,
 	}
 }
 
@@ -51,18 +52,18 @@ func Foreign(w state.Desired, vg *lvm.VG) string {
 // A group that has only the owner tag was created by an earlier version without the other tags. It belongs to this
 // node.
 func NotOurs(w state.Desired, vg *lvm.VG) string {
-	cluster := TagValue(vg, v1alpha1.ClusterTagPrefix)
-	node := TagValue(vg, v1alpha1.NodeTagPrefix)
+	cluster := TagValue(vg, wellknown.ClusterTagPrefix)
+	node := TagValue(vg, wellknown.NodeTagPrefix)
 	switch {
-	case !vg.HasTag(v1alpha1.OwnerTag) && SharerOf(w, vg.Name) != "":
+	case !vg.HasTag(wellknown.OwnerTag) && SharerOf(w, vg.Name) != "":
 		return fmt.Sprintf("volume group %s exists on node %s, and device class %s uses it (existingVolumeGroup): "+
 			"rename device class %s", vg.Name, w.Node, SharerOf(w, vg.Name), w.Name)
-	case !vg.HasTag(v1alpha1.OwnerTag):
+	case !vg.HasTag(wellknown.OwnerTag):
 		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so LVMS does not manage it: "+
 			"remove it or rename the device class; to use it with its volumes, run on the node: "+
 			"vgchange --addtag %s %s; to use it without changing it, create a device class with "+
 			"existingVolumeGroup: %s; %s",
-			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name, w.Name, WipeHint(w, vg.UUID))
+			w.Name, w.Node, wellknown.OwnerTag, wellknown.OwnerTag, w.Name, w.Name, WipeHint(w, vg.UUID))
 	case cluster != "" && !w.IsThisCluster(cluster) && !Adopted(w, vg):
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
@@ -84,11 +85,11 @@ func NotOurs(w state.Desired, vg *lvm.VG) string {
 // message. It returns "" if none is active, or if no tag says that the group belongs to another node or to a cluster
 // that is not one of these.
 func ActiveOfOthers(vg *lvm.VG, node string, clusters ...string) string {
-	if vg == nil || !vg.HasTag(v1alpha1.OwnerTag) {
+	if vg == nil || !vg.HasTag(wellknown.OwnerTag) {
 		return ""
 	}
-	owner := TagValue(vg, v1alpha1.NodeTagPrefix)
-	cluster := TagValue(vg, v1alpha1.ClusterTagPrefix)
+	owner := TagValue(vg, wellknown.NodeTagPrefix)
+	cluster := TagValue(vg, wellknown.ClusterTagPrefix)
 	if (owner == "" || owner == node) && (cluster == "" || slices.Contains(clusters, cluster)) {
 		return ""
 	}
@@ -137,10 +138,10 @@ func AdoptedByUUID(w state.Desired, uuid string) bool {
 // adoptedFromCluster returns true if the volume group belonged to the same device class and node of a cluster that
 // adoptClusters lists.
 func adoptedFromCluster(w state.Desired, vg *lvm.VG) bool {
-	cluster := TagValue(vg, v1alpha1.ClusterTagPrefix)
-	return vg.Name == w.Name && vg.HasTag(v1alpha1.OwnerTag) &&
+	cluster := TagValue(vg, wellknown.ClusterTagPrefix)
+	return vg.Name == w.Name && vg.HasTag(wellknown.OwnerTag) &&
 		slices.Contains(w.Spec.AdoptClusters, v1alpha1.ClusterIdentity(cluster)) &&
-		TagValue(vg, v1alpha1.ClassTagPrefix) == w.Name && TagValue(vg, v1alpha1.NodeTagPrefix) == w.Node
+		TagValue(vg, wellknown.ClassTagPrefix) == w.Name && TagValue(vg, wellknown.NodeTagPrefix) == w.Node
 }
 
 // PlanRename is the plan for an adopted volume group with the name of another device class. It is renamed, because a
@@ -169,12 +170,12 @@ func PlanRename(w state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
 func NotRenamed(w state.Desired, g *lvm.VG) string {
 	where := fmt.Sprintf(
 		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
-	class := TagValue(g, v1alpha1.ClassTagPrefix)
-	here := w.IsThisCluster(TagValue(g, v1alpha1.ClusterTagPrefix)) && TagValue(g, v1alpha1.NodeTagPrefix) == w.Node
+	class := TagValue(g, wellknown.ClassTagPrefix)
+	here := w.IsThisCluster(TagValue(g, wellknown.ClusterTagPrefix)) && TagValue(g, wellknown.NodeTagPrefix) == w.Node
 	switch {
-	case !g.HasTag(v1alpha1.OwnerTag):
+	case !g.HasTag(wellknown.OwnerTag):
 		return fmt.Sprintf("%s is not renamed, because it does not have the tag %q: to use it, run on the node: "+
-			"vgchange --addtag %s %s", where, v1alpha1.OwnerTag, v1alpha1.OwnerTag, g.UUID)
+			"vgchange --addtag %s %s", where, wellknown.OwnerTag, wellknown.OwnerTag, g.UUID)
 	case here && slices.ContainsFunc(w.Others, func(o state.Other) bool { return o.Name == class || o.Name == g.Name }):
 		return fmt.Sprintf(
 			"%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
@@ -215,8 +216,8 @@ func Tagging(w state.Desired, vg *lvm.VG) state.Action {
 		}
 	}
 	for _, tag := range vg.Tags {
-		ours := strings.HasPrefix(tag, v1alpha1.ClassTagPrefix) || strings.HasPrefix(tag, v1alpha1.NodeTagPrefix) ||
-			strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
+		ours := strings.HasPrefix(tag, wellknown.ClassTagPrefix) || strings.HasPrefix(tag, wellknown.NodeTagPrefix) ||
+			strings.HasPrefix(tag, wellknown.ClusterTagPrefix)
 		if ours && !slices.Contains(wanted, tag) {
 			tags.Remove = append(tags.Remove, tag)
 		}

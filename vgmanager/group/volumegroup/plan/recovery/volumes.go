@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
@@ -27,7 +28,7 @@ func CountKept(vg *lvm.VG, lost []v1alpha1.RecoveryVolume) int {
 }
 
 // ClaimOf returns the claim for which a logical volume was created, according to its tags.
-func ClaimOf(lv *lvm.LV) string { return state.TagOf(lv, v1alpha1.VolumeClaimTagPrefix) }
+func ClaimOf(lv *lvm.LV) string { return state.TagOf(lv, wellknown.VolumeClaimTagPrefix) }
 
 // Volumes returns logical volumes with their claims.
 func Volumes(lvs []*lvm.LV, objects []v1alpha1.RecoveryVolume) []v1alpha1.RecoveryVolume {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -98,8 +99,8 @@ func notDestroyed(w state.Desired, s state.NodeState, g state.PresentGroup) stri
 // DestructionProblem has the rules that depend on a fresh read.
 func DestructionRefusal(w state.Desired, s state.NodeState, g state.PresentGroup) string {
 	here := ownership.IsOfCluster(w, g.Tags) && ownership.TagValue(&lvm.VG{Tags: g.Tags},
-		v1alpha1.NodeTagPrefix) == w.Node
-	class := ownership.TagValue(&lvm.VG{Tags: g.Tags}, v1alpha1.ClassTagPrefix)
+		wellknown.NodeTagPrefix) == w.Node
+	class := ownership.TagValue(&lvm.VG{Tags: g.Tags}, wellknown.ClassTagPrefix)
 	var others []string
 	unlisted, foreignHost := false, g.SystemID != ""
 	for _, d := range g.Devices {

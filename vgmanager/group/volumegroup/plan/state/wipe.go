@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -82,7 +82,7 @@ func (t WipeTarget) Found() []string {
 // IsOfProduct returns true if a volume group with these tags belongs to this product, in any cluster.
 func IsOfProduct(tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool {
-		return tag == v1alpha1.OwnerTag || strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
+		return tag == wellknown.OwnerTag || strings.HasPrefix(tag, wellknown.ClusterTagPrefix)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -136,7 +137,7 @@ func isComplete(w state.Desired, o state.VolumeOwner) bool {
 // importedVolume returns the objects to create or move for a volume, or why that is not possible.
 func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume, string) {
 	owner := s.Owners.Volumes[lv.Name]
-	object := state.TagOf(lv, v1alpha1.VolumeNameTagPrefix)
+	object := state.TagOf(lv, wellknown.VolumeNameTagPrefix)
 	v := v1alpha1.RecoveryVolume{
 		Name: lv.Name, UUID: lv.UUID, Size: int64(lv.Size), FromNode: movedFrom(w, owner),
 		PersistentVolume: cmp.Or(owner.PersistentVolume, owner.LogicalVolume, object, importName(lv.Name)),
@@ -163,15 +164,15 @@ func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.Re
 
 // moveOf returns why a logical volume of a move to another node, or of a copy, is not imported, or "".
 func moveOf(lv *lvm.LV) string {
-	move := state.TagOf(lv, v1alpha1.FencedTagPrefix)
+	move := state.TagOf(lv, wellknown.FencedTagPrefix)
 	if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
 		return fmt.Sprintf("is being copied to the clone with the UID %s, or was: if no clone of it is being created, "+
-			"remove the tag with lvchange --deltag %s%s", clone, v1alpha1.FencedTagPrefix, move)
+			"remove the tag with lvchange --deltag %s%s", clone, wellknown.FencedTagPrefix, move)
 	}
 	if move != "" {
 		return "is moved to another node, or was, by the VolumeMove with the UID " + move
 	}
-	if slices.Contains(lv.Tags, v1alpha1.CopyingTag) {
+	if slices.Contains(lv.Tags, wellknown.CopyingTag) {
 		return "does not have all data of the volume or snapshot that is copied to it"
 	}
 	return ""
@@ -207,7 +208,7 @@ func timeOf(t time.Time) *metav1.Time {
 // fileSystemOf returns the type of the file system of a volume, from its tags or from udev. It returns "" for a block
 // volume.
 func fileSystemOf(s state.NodeState, lv *lvm.LV) string {
-	fs := cmp.Or(state.TagOf(lv, v1alpha1.FormattedTagPrefix), state.TagOf(lv, v1alpha1.FormattingTagPrefix))
+	fs := cmp.Or(state.TagOf(lv, wellknown.FormattedTagPrefix), state.TagOf(lv, wellknown.FormattingTagPrefix))
 	if fs != "" {
 		return fs
 	}
