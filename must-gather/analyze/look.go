@@ -17,7 +17,9 @@ import (
 const (
 	nameLabel    = "app.kubernetes.io/name"
 	operatorName = "lvms-operator"
-	agentName    = "vg-manager"
+	// standbyName is the name of the Deployment with the standby replicas of the operator.
+	standbyName = "lvms-operator-standby"
+	agentName   = "vg-manager"
 )
 
 // whole reports whether all objects of a resource were read. Only then does a missing object mean that it does not

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -25,7 +26,7 @@ func operatorDown(f *Facts) []Finding {
 			continue
 		}
 		seen = true
-		if d.Status.AvailableReplicas > 0 {
+		if d.Status.AvailableReplicas > 0 || standbyServes(f, d.Namespace) {
 			continue
 		}
 		why := fmt.Sprintf("%d of its Pods exist", d.Status.Replicas)
@@ -47,6 +48,13 @@ func operatorDown(f *Facts) []Finding {
 			Do:   "reinstall the operator: docs/how-to/install.md"})
 	}
 	return found
+}
+
+// standbyServes reports whether a standby replica is available in a namespace. It takes over from the operator.
+func standbyServes(f *Facts, namespace string) bool {
+	return slices.ContainsFunc(f.Deployments, func(d appsv1.Deployment) bool {
+		return d.Name == standbyName && d.Namespace == namespace && d.Status.AvailableReplicas > 0
+	})
 }
 
 // manyRestarts is the number of restarts of a ready container from which there is a finding.

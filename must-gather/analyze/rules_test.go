@@ -70,6 +70,12 @@ func operator(image string, available int32) appsv1.Deployment {
 	return d
 }
 
+func standby(namespace string, available int32) appsv1.Deployment {
+	d := operator("i", available)
+	d.ObjectMeta = named(namespace, standbyName)
+	return d
+}
+
 func claim(phase corev1.PersistentVolumeClaimPhase, class, size string) corev1.PersistentVolumeClaim {
 	c := corev1.PersistentVolumeClaim{ObjectMeta: named("shop", "data")}
 	c.Spec.StorageClassName = &class
@@ -213,6 +219,11 @@ func TestRules(t *testing.T) {
 		"no operator serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 0)}},
 			[]string{"critical", "ns/lvms-operator) is not running"}},
 		"an operator serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 1)}}, nil},
+		"a standby serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 0), standby("ns", 1)}},
+			nil},
+		"the standby of another namespace serves": {operatorDown,
+			Facts{Deployments: []appsv1.Deployment{operator("i", 0), standby("other", 1)}},
+			[]string{"critical", "ns/lvms-operator) is not running"}},
 		"there is none": {operatorDown, Facts{Clusters: []v1alpha1.LVMCluster{{}}},
 			[]string{"critical", "the Deployment lvms-operator does not exist"}},
 
