@@ -43,4 +43,7 @@ const (
 	ErasedTagPrefix = "lvms.erased="
 	// SpreadTagPrefix precedes the text of the Spread in the LVM tag of a logical volume.
 	SpreadTagPrefix = "lvms.spread="
+	// SuspendedTag is the LVM tag of a physical volume that is suspended: new Pods do not get the volumes that have
+	// data on it.
+	SuspendedTag = "lvms.suspended"
 )

@@ -31,12 +31,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
 
-const (
-	fieldOwner = "lvms-operator"
-	// logicalVolumeFinalizer is the finalizer with which a node agent keeps a LogicalVolume until it has removed the
-	// logical volume.
-	logicalVolumeFinalizer = "topolvm.io/logicalvolume"
-)
+const fieldOwner = "lvms-operator"
 
 // Controller compares objects that name nodes with the nodes that exist.
 type Controller struct {
@@ -180,7 +175,7 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume,
 	groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string]) error {
 	volumes = slices.DeleteFunc(slices.Clone(volumes), func(v topolvmv1.LogicalVolume) bool {
-		return nodes.Has(v.Spec.NodeName) || !slices.Contains(v.Finalizers, logicalVolumeFinalizer)
+		return nodes.Has(v.Spec.NodeName) || !slices.Contains(v.Finalizers, wellknown.LogicalVolumeFinalizer)
 	})
 	if err := c.recordDeleted(ctx, volumes, groups); err != nil {
 		return err
@@ -188,7 +183,7 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 	var errs []error
 	for _, volume := range volumes {
 		released, err := c.applier.Release(ctx, volume.DeepCopy(),
-			func(f string) bool { return f == logicalVolumeFinalizer })
+			func(f string) bool { return f == wellknown.LogicalVolumeFinalizer })
 		errs = append(errs, err)
 		if released {
 			log.FromContext(ctx).Info("removed the finalizer of a deleted LogicalVolume of a deleted node: "+

@@ -19,6 +19,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -28,7 +29,7 @@ var deletedAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 func deletedVolume(name, node, class, volume string) *topolvmv1.LogicalVolume {
 	return &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), DeletionTimestamp: &deletedAt,
-			Finalizers: []string{logicalVolumeFinalizer}},
+			Finalizers: []string{wellknown.LogicalVolumeFinalizer}},
 		Spec:   topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: class},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: volume},
 	}

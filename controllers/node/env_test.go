@@ -61,7 +61,7 @@ func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here",
 		"deleted-on-gone": "gone"} {
 		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
-			Finalizers: []string{logicalVolumeFinalizer}},
+			Finalizers: []string{wellknown.LogicalVolumeFinalizer}},
 			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: "vg1",
 				Size: resource.MustParse("1Gi")}}
 		create(lv)

@@ -17,7 +17,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
 // Names of external-snapshotter (pkg/utils).
@@ -105,7 +104,7 @@ func (d deletions) deleteSnapshot(ctx context.Context, s *legacyState, object *u
 	}
 	handle := handleOf(content)
 	old := snapshotOf(s, handle)
-	r := removal{name: snapshotref.NamePrefix + string(content.Spec.VolumeSnapshotRef.UID), handle: handle, old: old,
+	r := removal{name: wellknown.SnapshotPrefix + string(content.Spec.VolumeSnapshotRef.UID), handle: handle, old: old,
 		claim: content.Spec.VolumeSnapshotRef.Namespace + "/" + content.Spec.VolumeSnapshotRef.Name,
 		finish: func(ctx context.Context, object client.Object) error {
 			return d.removeFinalizer(ctx, object, contentFinalizer)

@@ -22,7 +22,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
 // restores gives LogicalVolumes that Velero or OADP restored the logical volumes of their PersistentVolumes. Such an
@@ -95,7 +94,7 @@ func (r restores) volumeOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (st
 // found none, or another object has it.
 func (r restores) snapshotOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	volume := lv.Annotations[wellknown.ExistingVolumeAnnotation]
-	if volume == "" || !strings.HasPrefix(lv.Name, snapshotref.NamePrefix) {
+	if volume == "" || !strings.HasPrefix(lv.Name, wellknown.SnapshotPrefix) {
 		return "", nil
 	}
 	owner, err := r.ownerOf(ctx, volume, lv.Name)

@@ -7,7 +7,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/reference"
 )
 
-// TestActionOfAMissingDevice has the ends of the messages of vgmanager/group/volumegroup/plan/health.go.
+// TestActionOfAMissingDevice has the ends of the messages of vgmanager/group/volumegroup/plan/health/health.go.
 func TestActionOfAMissingDevice(t *testing.T) {
 	const forget = "create an LVMRecovery {nodeName: n, deviceClassName: vg1, action: RemoveLostDevices}, which lists"
 	for message, want := range map[string]string{

@@ -18,10 +18,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
-// claimPrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it
-// (external-provisioner, --volume-name-prefix).
-const claimPrefix = "pvc-"
-
 // Leftover is a volume that no claim or snapshot uses and that nothing deletes: its claim was deleted, and its reclaim
 // policy was Retain, or its PersistentVolume was deleted manually; or its VolumeSnapshot was deleted, and its deletion
 // policy was Retain, or its VolumeSnapshotContent was deleted manually.
@@ -172,7 +168,7 @@ func (u unusedVolumes) addPersistentVolume(volume *corev1.PersistentVolume) {
 
 // addClaim adds a claim. Its LogicalVolume is used, also if it has no PersistentVolume yet.
 func (u unusedVolumes) addClaim(claim *corev1.PersistentVolumeClaim) {
-	u.used.Insert(claimPrefix + string(claim.UID))
+	u.used.Insert(wellknown.ClaimVolumePrefix + string(claim.UID))
 }
 
 // addSnapshotContent adds a VolumeSnapshotContent. used is whether its volume is used.
@@ -194,7 +190,7 @@ func (u unusedVolumes) list(snapshots bool) Leftovers {
 	var unused Leftovers
 	for _, handle := range slices.Sorted(maps.Keys(u.byHandle)) {
 		leftover := u.byHandle[handle]
-		unknown := !snapshots && strings.HasPrefix(leftover.LogicalVolume, snapshotref.NamePrefix)
+		unknown := !snapshots && strings.HasPrefix(leftover.LogicalVolume, wellknown.SnapshotPrefix)
 		if !unknown && !u.used.Has(handle) && !u.used.Has(leftover.LogicalVolume) {
 			contents := u.contents[handle].Union(u.contents[leftover.LogicalVolume])
 			leftover.SnapshotContents = sets.List(contents)

@@ -19,8 +19,7 @@ import (
 
 // Prefixes of the names of the LogicalVolumes of a move. The UID of the VolumeMove follows, and for snapshots "-ROUND".
 const (
-	targetPrefix = "move-"
-	oldPrefix    = "moved-"
+	oldPrefix = "moved-"
 )
 
 // State is what the API server has of a move.
@@ -78,7 +77,7 @@ func (s *State) concerns(pod *corev1.Pod) bool {
 }
 
 // TargetName returns the name of the target of a move.
-func TargetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }
+func TargetName(m *v1alpha1.VolumeMove) string { return wellknown.MoveTargetPrefix + string(m.UID) }
 
 // OldName returns the name of the owner of the old logical volume of a move.
 func OldName(m *v1alpha1.VolumeMove) string { return oldPrefix + string(m.UID) }

@@ -20,10 +20,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
-// claimPrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it
-// (external-provisioner, --volume-name-prefix).
-const claimPrefix = "pvc-"
-
 // accessTypeOfSnapshot is spec.accessType of a VolumeSnapshot's LogicalVolume.
 const accessTypeOfSnapshot = "ro"
 
@@ -123,7 +119,7 @@ func (s *search) claims(ctx context.Context) error {
 			if claim.Namespace == namespace && claim.Name == name {
 				s.claimed = true
 			}
-			if claimPrefix+string(claim.UID) == s.lv.Name || s.volumes.Has(claim.Spec.VolumeName) {
+			if wellknown.ClaimVolumePrefix+string(claim.UID) == s.lv.Name || s.volumes.Has(claim.Spec.VolumeName) {
 				s.add("PersistentVolumeClaim", claim.Namespace+"/"+claim.Name)
 			}
 		}
@@ -193,5 +189,5 @@ func (s *search) snapshots(ctx context.Context) error {
 }
 
 func (s *search) isSnapshot() bool {
-	return s.lv.Spec.AccessType == accessTypeOfSnapshot || strings.HasPrefix(s.lv.Name, snapshotref.NamePrefix)
+	return s.lv.Spec.AccessType == accessTypeOfSnapshot || strings.HasPrefix(s.lv.Name, wellknown.SnapshotPrefix)
 }

@@ -53,9 +53,6 @@ const (
 	pollInterval = 15 * time.Second
 	// fenceInterval is this delay while a fence is requested, so that a Pod that comes gets the volume.
 	fenceInterval = 3 * time.Second
-	// volumePrefix is the name prefix of the LogicalVolume of a claim, which the UID of the claim follows
-	// (external-provisioner, --volume-name-prefix).
-	volumePrefix = "pvc-"
 )
 
 // Controller requests and removes the fences of thick volumes that are cloned.
@@ -181,7 +178,7 @@ func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if err != nil || claim == nil {
 		return err == nil, err
 	}
-	uid, ofClaim := strings.CutPrefix(lv.Name, volumePrefix)
+	uid, ofClaim := strings.CutPrefix(lv.Name, wellknown.ClaimVolumePrefix)
 	return ofClaim && uid != string(claim.UID), nil
 }
 

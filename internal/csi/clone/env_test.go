@@ -67,7 +67,7 @@ func TestTheOperatorClonesAThickVolume(t *testing.T) {
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: target.Spec.Size}}}}
 	must(server.Client.Create(ctx, claim))
-	target.Name = volumePrefix + string(claim.UID)
+	target.Name = wellknown.ClaimVolumePrefix + string(claim.UID)
 	target = create(target)
 	read := func(lv *topolvmv1.LogicalVolume) {
 		t.Helper()

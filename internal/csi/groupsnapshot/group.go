@@ -26,7 +26,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
-	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
 // Server is the CSI group controller service (CSI specification v1.12, "Group Controller Service RPC"). A group
@@ -67,7 +66,7 @@ func ID(name string) string { return "group-" + digest(strings.ToLower(name)) }
 
 // MemberName returns the name of the LogicalVolume for the snapshot of a source in a group.
 func MemberName(group, source string) string {
-	return snapshotref.NamePrefix + digest(group+"/"+source)
+	return wellknown.SnapshotPrefix + digest(group+"/"+source)
 }
 
 func digest(text string) string {

@@ -153,9 +153,6 @@ func (p *Placer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, 
 // selectedNode is the annotation with which the scheduler sets the node of a claim's first Pod.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// volumePrefix precedes the UID of the claim in the name of its volume.
-const volumePrefix = "pvc-"
-
 // ClaimOf returns the claim for which a volume is created, or nil if the request names none or it no longer exists. A
 // claim with the same name and another UID is another claim.
 func (p *Placer) ClaimOf(ctx context.Context,
@@ -191,7 +188,7 @@ func readClaim(ctx context.Context, reader client.Reader,
 
 // isOther reports whether a claim, which can be nil, is not the one whose UID is in the name of a volume.
 func isOther(claim *corev1.PersistentVolumeClaim, request *csi.CreateVolumeRequest) bool {
-	uid, has := strings.CutPrefix(strings.ToLower(request.GetName()), volumePrefix)
+	uid, has := strings.CutPrefix(strings.ToLower(request.GetName()), wellknown.ClaimVolumePrefix)
 	return has && claim != nil && uid != string(claim.UID)
 }
 

@@ -38,10 +38,6 @@ const (
 	settleTime = 2 * time.Minute
 )
 
-// volumePrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it
-// (external-provisioner, --volume-name-prefix).
-const volumePrefix = "pvc-"
-
 // Options configure an Auditor.
 type Options struct {
 	// Client writes. Live reads from the API server.
@@ -225,7 +221,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 			return false, nil
 		}
 		return a.abandoned(ctx, lv)
-	case strings.HasPrefix(lv.Name, snapshotref.NamePrefix) && !a.Snapshots:
+	case strings.HasPrefix(lv.Name, wellknown.SnapshotPrefix) && !a.Snapshots:
 		return false, nil // Without the API it is unknown.
 	}
 	return a.lacksClaim(ctx, lv)
@@ -245,7 +241,7 @@ func (a *Auditor) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 	if err != nil {
 		return false, fmt.Errorf("read claim %s/%s of LogicalVolume %s: %w", namespace, name, lv.Name, err)
 	}
-	return volumePrefix+string(claim.UID) != lv.Name, nil
+	return wellknown.ClaimVolumePrefix+string(claim.UID) != lv.Name, nil
 }
 
 // known returns the volume handles to which PersistentVolumes and VolumeSnapshotContents refer, and the names of

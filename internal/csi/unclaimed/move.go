@@ -69,14 +69,11 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 		move, err)
 }
 
-// movePrefix precedes the UID of a VolumeMove in the names of its target and of its snapshots, which end with "-ROUND".
-const movePrefix = "move-"
-
 // moveOf returns the UID of the VolumeMove for which a LogicalVolume was created, or "". The name of a target or
 // snapshot must show this too: whoever can write the annotation must not have another volume deleted.
 func moveOf(lv *topolvmv1.LogicalVolume) string {
 	move := lv.Annotations[wellknown.MoveAnnotation]
-	name := movePrefix + move
+	name := wellknown.MoveTargetPrefix + move
 	if lv.Annotations[wellknown.RetireAnnotation] == "" && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
 		return ""
 	}

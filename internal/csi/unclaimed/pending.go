@@ -76,7 +76,7 @@ func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // LogicalVolume that was restored or is imported has a volume on its node: it has a PersistentVolume of its name, or an
 // annotation.
 func (a *Auditor) abandoned(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	if !strings.HasPrefix(lv.Name, volumePrefix) || lv.Annotations[wellknown.ClaimAnnotation] == "" ||
+	if !strings.HasPrefix(lv.Name, wellknown.ClaimVolumePrefix) || lv.Annotations[wellknown.ClaimAnnotation] == "" ||
 		lv.Annotations[wellknown.ImportAnnotation] != "" {
 		return false, nil
 	}

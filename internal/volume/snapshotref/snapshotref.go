@@ -10,12 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
-
-// NamePrefix is the name prefix of the LogicalVolume of a snapshot. The UID of the VolumeSnapshot follows it
-// (external-snapshotter, --snapshot-name-prefix).
-const NamePrefix = "snapshot-"
 
 // Content is what a VolumeSnapshotContent refers to.
 type Content struct {
@@ -111,7 +108,7 @@ func contentOf(object *unstructured.Unstructured) Content {
 		}
 	}
 	if content.uid != "" {
-		content.Volumes = append(content.Volumes, NamePrefix+string(content.uid))
+		content.Volumes = append(content.Volumes, wellknown.SnapshotPrefix+string(content.uid))
 	}
 	return content
 }

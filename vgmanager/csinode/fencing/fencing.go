@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -242,7 +241,7 @@ var pattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
 	if !pattern.MatchString(fence) {
 		return fmt.Errorf("annotation %s is %q, must be the UID of a VolumeMove, or that of a clone after %q",
-			wellknown.FenceAnnotation, fence, v1alpha1.CloneFencePrefix)
+			wellknown.FenceAnnotation, fence, wellknown.CloneFencePrefix)
 	}
 	if err := r.Locks.Enter(id); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
@@ -14,7 +13,7 @@ import (
 func MovedReason(tags []string) string {
 	if fences := FenceTags(tags); len(fences) > 0 {
 		move := strings.TrimPrefix(fences[0], wellknown.FencedTagPrefix)
-		if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
+		if clone, is := strings.CutPrefix(move, wellknown.CloneFencePrefix); is {
 			return fmt.Sprintf("it is being copied to the LogicalVolume with the UID %s, a clone of it, and can be "+
 				"used when that is complete: to use it now, delete the clone's claim", clone)
 		}

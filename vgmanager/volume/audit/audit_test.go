@@ -23,8 +23,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // auditor returns an Auditor for the engine of a world, with a clock.
@@ -574,7 +572,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 	}
 	check("nothing is suspended", "")
 	w.must(w.fake.Apply(t.Context(), lvm.PVSetAllocatable{Device: "/dev/b", Allocatable: true,
-		AddTag: deviceclass.SuspendedTag}))
+		AddTag: wellknown.SuspendedTag}))
 	check("suspended", "/dev/b")
 	w.fake.Fail("Report", errors.New("lvm does not answer"))
 	if err := a.Audit(t.Context()); err == nil {
@@ -587,7 +585,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 		t.Errorf("the class is not available: got %q", lost)
 	}
 	w.must(w.fake.Apply(t.Context(), lvm.PVSetAllocatable{Device: "/dev/b", Allocatable: true,
-		RemoveTag: deviceclass.SuspendedTag}))
+		RemoveTag: wellknown.SuspendedTag}))
 	check("resumed", "")
 }
 
@@ -620,7 +618,7 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, lvtag.New) {
+	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, wellknown.NewTag) {
 		t.Error("a volume that may be in use was called new")
 	}
 }

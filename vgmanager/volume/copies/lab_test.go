@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
@@ -138,7 +139,7 @@ func serveOf(t *testing.T, sender *Sender) Source {
 func copyTo(t *testing.T, e *engine.Engine, source Source, class string) Progress {
 	t.Helper()
 	if err := e.EnsureTarget(t.Context(), engine.CopyTarget{Class: class, Name: class, UID: "1", Size: 104 << 20,
-		Tags: []string{"lvms.uid=1", lvtag.New}, Source: "snap"}); err != nil {
+		Tags: []string{"lvms.uid=1", wellknown.NewTag}, Source: "snap"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -29,28 +30,28 @@ func tagsOf(t *testing.T, fake *lvmtest.Fake, vg, name string) []string {
 func TestTheRecordOfACopy(t *testing.T) {
 	for content, want := range map[string][]string{
 		"lvms.formatted=xfs": {"lvms.formatted=xfs", "lvms.uid=1"},
-		lvtag.New:            {lvtag.New, "lvms.uid=1"}, // It may be formatted when it is first used, as its source.
+		wellknown.NewTag:     {wellknown.NewTag, "lvms.uid=1"}, // It may be formatted when it is first used, as its source.
 	} {
 		e, fake := newEngine(t)
 		ctx := t.Context()
-		to := CopyTarget{Class: "thin", Name: "a", UID: "1", Size: 8 * mib, Source: "s", Tags: []string{"lvms.uid=1", lvtag.New}}
+		to := CopyTarget{Class: "thin", Name: "a", UID: "1", Size: 8 * mib, Source: "s", Tags: []string{"lvms.uid=1", wellknown.NewTag}}
 		see := func(what string, tags ...string) {
 			t.Helper()
 			seeTags(t, what, fake, "a", tags...)
 		}
 		for range 2 {
 			must(t, e.EnsureTarget(ctx, to))
-			see("created", "lvms.copy-of=s", lvtag.Copying, lvtag.Sparse, lvtag.New, "lvms.uid=1")
+			see("created", "lvms.copy-of=s", wellknown.CopyingTag, wellknown.SparseTag, wellknown.NewTag, "lvms.uid=1")
 		}
 		for range 2 {
 			must(t, e.CopiedInRound(ctx, "thin", "a", "1", 4*mib))
-			see("copied", "lvms.copied=4194304", "lvms.copy-of=s", lvtag.Copying, lvtag.Sparse, lvtag.New, "lvms.uid=1")
+			see("copied", "lvms.copied=4194304", "lvms.copy-of=s", wellknown.CopyingTag, wellknown.SparseTag, wellknown.NewTag, "lvms.uid=1")
 		}
 		must(t, e.CompleteCopy(ctx, "thin", "a", "1", []string{content, "lvms.pvc=x/y"}))
 		see("complete", want...)
 		// A volume that is complete may be in use.
 		for _, err := range []error{e.CopiedInRound(ctx, "thin", "a", "1", 0), e.EnsureTarget(ctx, to),
-			e.CompleteCopy(ctx, "thin", "a", "1", []string{lvtag.New}), e.RemoveTarget(ctx, "thin", "a", "1")} {
+			e.CompleteCopy(ctx, "thin", "a", "1", []string{wellknown.NewTag}), e.RemoveTarget(ctx, "thin", "a", "1")} {
 			if status.Code(err) != codes.FailedPrecondition || !errors.Is(err, ErrNotTarget) {
 				t.Errorf("%v, want FailedPrecondition", err)
 			}
@@ -69,9 +70,9 @@ func TestACopyStaysEncrypted(t *testing.T) {
 }
 
 func TestInheritedTags(t *testing.T) {
-	got := lvtag.Inherited([]string{"lvms.uid=1", lvtag.New, "lvms.pvc=a/b", "lvms.formatting=xfs", "lvms.formatted=xfs",
-		"lvms.encryption=luks2", lvtag.Copying, "lvms.copied=1"})
-	want := []string{lvtag.New, "lvms.formatted=xfs", "lvms.encryption=luks2"}
+	got := lvtag.Inherited([]string{"lvms.uid=1", wellknown.NewTag, "lvms.pvc=a/b", "lvms.formatting=xfs", "lvms.formatted=xfs",
+		"lvms.encryption=luks2", wellknown.CopyingTag, "lvms.copied=1"})
+	want := []string{wellknown.NewTag, "lvms.formatted=xfs", "lvms.encryption=luks2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -81,7 +82,7 @@ func TestInheritedTags(t *testing.T) {
 			t.Errorf("a round does not replace %s", tag)
 		}
 	}
-	if lvtag.IsReplaced("lvms.uid=1") || lvtag.IsReplaced(lvtag.Copying) {
+	if lvtag.IsReplaced("lvms.uid=1") || lvtag.IsReplaced(wellknown.CopyingTag) {
 		t.Error("a round replaces tags of the owner")
 	}
 }
@@ -95,11 +96,11 @@ func TestARecordOfACopyThatCannotBeRead(t *testing.T) {
 }
 
 func TestTheDeviceOfACopy(t *testing.T) {
-	e, _, k := engineToErase(t, "", lvtag.New)
+	e, _, k := engineToErase(t, "", wellknown.NewTag)
 	thick, err := e.Device(t.Context(), "thick", "a")
 	must(t, err)
 	want := &Device{VolumeGroup: "thick", Name: "a", Path: "/dev/thick/a", Number: "253:7", Size: 8 * mib,
-		Tags: []string{lvtag.New}}
+		Tags: []string{wellknown.NewTag}}
 	if diff := cmp.Diff(want, thick); diff != "" {
 		t.Error(diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
@@ -52,7 +53,7 @@ func (r *Remover) erasureIn(ctx context.Context, v view.Class, name string, runn
 	}
 	lv := v.VG.LV(name)
 	method := v.Config.Erase()
-	unused := slices.Contains(lv.Tags, lvtag.New) && !lvtag.IsCopying(lv.Tags)
+	unused := slices.Contains(lv.Tags, wellknown.NewTag) && !lvtag.IsCopying(lv.Tags)
 	if method == deviceclass.EraseNone || unused || isPending(lv) || isThickSnapshot(lv) || v.IsLost(name) {
 		return nil, nil
 	}
@@ -86,7 +87,7 @@ func isThickSnapshot(lv *lvm.LV) bool { return lv.Origin != "" && !lv.Attr.IsThi
 // parse reads how much is erased from the tags of the volume.
 func (e *Erasure) parse(tags []string) error {
 	for _, tag := range tags {
-		text, ok := strings.CutPrefix(tag, lvtag.ErasedPrefix)
+		text, ok := strings.CutPrefix(tag, wellknown.ErasedTagPrefix)
 		if !ok {
 			continue
 		}
@@ -126,10 +127,10 @@ func (r *Remover) deviceToErase(ctx context.Context, v view.Class, lv *lvm.LV, r
 // Erased records that a volume is erased up to a number of bytes. It replaces the earlier record.
 func (r *Remover) Erased(ctx context.Context, class, name string, done int64) error {
 	return r.onVolume(ctx, class, name, func(v view.Class, lv *lvm.LV) error {
-		tag := lvtag.ErasedPrefix + strconv.FormatInt(done, 10)
+		tag := wellknown.ErasedTagPrefix + strconv.FormatInt(done, 10)
 		var old []string
 		for _, present := range lv.Tags {
-			if strings.HasPrefix(present, lvtag.ErasedPrefix) && present != tag {
+			if strings.HasPrefix(present, wellknown.ErasedTagPrefix) && present != tag {
 				old = append(old, present)
 			}
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // engineToErase returns an engine with the volume "a" with these tags in both classes, whose method is set. The kernel
@@ -90,8 +90,8 @@ func TestWhatIsErased(t *testing.T) {
 		"zeros":                 {"Zero", []string{"lvms.formatted=xfs"}, zero},
 		"discards":              {"Discard", nil, &discard},
 		"nothing":               {"None", nil, nil},
-		"not used yet":          {"Zero", []string{lvtag.New}, nil},
-		"copied in part":        {"Zero", []string{lvtag.New, lvtag.Copying}, zero},
+		"not used yet":          {"Zero", []string{wellknown.NewTag}, nil},
+		"copied in part":        {"Zero", []string{wellknown.NewTag, wellknown.CopyingTag}, zero},
 		"begun":                 {"Zero", []string{"lvms.erased=0"}, &begun},
 		"half":                  {"Zero", []string{"lvms.erased=4194304"}, &half},
 		"two records":           {"Zero", []string{"lvms.erased=4194304", "lvms.erased=0"}, &half},

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // interrupted is an LVM in which the command that created a thin volume was killed: the volume is inactive, and LVM has
@@ -181,7 +181,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 			e, fake := newEngine(t)
 			e.kernel = &test.kernel
 			for range 2 {
-				_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
+				_, err := e.CreateLV(t.Context(), thinRequest(wellknown.NewTag))
 				if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) {
 					t.Errorf("got %v", err)
 				}
@@ -190,7 +190,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 				}
 			}
 			fake.Fail("LVRemove", errors.New("cannot be removed"))
-			_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
+			_, err := e.CreateLV(t.Context(), thinRequest(wellknown.NewTag))
 			if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) ||
 				!strings.Contains(err.Error(), "cannot be removed") {
 				t.Errorf("got %v", err)
@@ -200,7 +200,7 @@ func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
 	e, fake := newEngine(t)
 	e.kernel = &kernel{}
 	for range 2 {
-		if _, err := e.CreateLV(t.Context(), thinRequest(lvtag.New)); err != nil || !has(t, fake, "new") {
+		if _, err := e.CreateLV(t.Context(), thinRequest(wellknown.NewTag)); err != nil || !has(t, fake, "new") {
 			t.Errorf("an empty volume: %v", err)
 		}
 	}
@@ -217,10 +217,10 @@ func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
 		code       codes.Code
 		unfinished bool
 	}{
-		"it has data":            {kernel{mapped: []uint64{8}}, []string{lvtag.New}, codes.Aborted, true},
+		"it has data":            {kernel{mapped: []uint64{8}}, []string{wellknown.NewTag}, codes.Aborted, true},
 		"it may have been used":  {kernel{mapped: []uint64{8}}, nil, codes.OK, false},
-		"that cannot be read":    {kernel{unread: errors.New("no answer")}, []string{lvtag.New}, codes.Aborted, false},
-		"it cannot be activated": {kernel{unread: devicemapper.ErrNotFound}, []string{lvtag.New}, codes.Aborted, false},
+		"that cannot be read":    {kernel{unread: errors.New("no answer")}, []string{wellknown.NewTag}, codes.Aborted, false},
+		"it cannot be activated": {kernel{unread: devicemapper.ErrNotFound}, []string{wellknown.NewTag}, codes.Aborted, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, fake := newEngine(t)
@@ -228,7 +228,7 @@ func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
 			must(t, err)
 			e.kernel = &test.kernel
 			for range 2 {
-				_, err := e.CreateLV(t.Context(), thinRequest(lvtag.New))
+				_, err := e.CreateLV(t.Context(), thinRequest(wellknown.NewTag))
 				if wantCode(t, "again", err, test.code); errors.Is(err, ErrUnfinished) != test.unfinished {
 					t.Errorf("got %v", err)
 				}

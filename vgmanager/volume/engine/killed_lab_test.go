@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmexec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const killedGroup = "killed"
@@ -47,7 +47,7 @@ func TestLabKilledInsideCommands(t *testing.T) {
 		"create": func(e *Engine, i int) (string, error) {
 			name := fmt.Sprint("volume", i)
 			_, err := e.CreateLV(t.Context(), NewVolume{Name: name, Class: killedGroup,
-				Size: 16 * mib, Tags: []string{lvtag.New}})
+				Size: 16 * mib, Tags: []string{wellknown.NewTag}})
 			return name, err
 		},
 		"snapshot": func(e *Engine, i int) (string, error) {

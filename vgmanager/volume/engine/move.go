@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
@@ -30,11 +31,11 @@ var ErrNotTarget = errors.New("it is not the logical volume of this target")
 
 // requireTarget returns ErrNotTarget unless a logical volume is that of the target with a UID, and not adopted.
 func requireTarget(v view.Class, lv *lvm.LV, uid string) error {
-	if lvtag.IsCopying(lv.Tags) && slices.Contains(lv.Tags, lvtag.UIDPrefix+uid) {
+	if lvtag.IsCopying(lv.Tags) && slices.Contains(lv.Tags, wellknown.VolumeUIDTagPrefix+uid) {
 		return nil
 	}
 	return fault.Wrap(fault.FailedPrecondition, fmt.Errorf("logical volume %s/%s belongs to the object "+
-		"with the UID %s: %w", v.VG.Name, lv.Name, lvtag.Value(lv.Tags, lvtag.UIDPrefix), ErrNotTarget))
+		"with the UID %s: %w", v.VG.Name, lv.Name, lvtag.Value(lv.Tags, wellknown.VolumeUIDTagPrefix), ErrNotTarget))
 }
 
 // findTarget returns the logical volume of the target with a UID: NotFound if there is none with the name, and
@@ -49,21 +50,21 @@ func findTarget(v view.Class, name, uid string) (*lvm.LV, error) {
 
 // BeginRound records that the snapshot source is being copied to a target from its beginning on.
 func (c *Copies) BeginRound(ctx context.Context, class, name, uid, source string) error {
-	return c.changeRound(ctx, class, name, uid, []string{lvtag.CopyOfPrefix + source}, func(tag string) bool {
-		return strings.HasPrefix(tag, lvtag.CopyOfPrefix) || strings.HasPrefix(tag, lvtag.CopiedPrefix)
+	return c.changeRound(ctx, class, name, uid, []string{wellknown.CopyOfTagPrefix + source}, func(tag string) bool {
+		return strings.HasPrefix(tag, wellknown.CopyOfTagPrefix) || strings.HasPrefix(tag, wellknown.CopiedTagPrefix)
 	})
 }
 
 // CopiedInRound records up to which byte the round in progress has copied. It replaces the earlier record.
 func (c *Copies) CopiedInRound(ctx context.Context, class, name, uid string, done int64) error {
-	return c.changeRound(ctx, class, name, uid, []string{lvtag.CopiedPrefix + strconv.FormatInt(done, 10)},
-		func(tag string) bool { return strings.HasPrefix(tag, lvtag.CopiedPrefix) })
+	return c.changeRound(ctx, class, name, uid, []string{wellknown.CopiedTagPrefix + strconv.FormatInt(done, 10)},
+		func(tag string) bool { return strings.HasPrefix(tag, wellknown.CopiedTagPrefix) })
 }
 
 // CompleteRound records that the target of a move has all data of the snapshot source. content are the tags of the
 // source that describe it, which replace those of the round before.
 func (c *Copies) CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error {
-	tags := append(lvtag.Inherited(content), lvtag.BasePrefix+source)
+	tags := append(lvtag.Inherited(content), wellknown.BaseTagPrefix+source)
 	return c.changeRound(ctx, class, name, uid, tags, lvtag.IsReplaced)
 }
 
@@ -71,7 +72,7 @@ func (c *Copies) CompleteRound(ctx context.Context, class, name, uid, source str
 // source that describe it. A tag of the target that says how it is encrypted stays.
 func (c *Copies) CompleteCopy(ctx context.Context, class, name, uid string, content []string) error {
 	return c.changeRound(ctx, class, name, uid, lvtag.Inherited(content), func(tag string) bool {
-		return tag == lvtag.Copying || tag == lvtag.Sparse || lvtag.IsRound(tag) || lvtag.IsContent(tag)
+		return tag == wellknown.CopyingTag || tag == wellknown.SparseTag || lvtag.IsRound(tag) || lvtag.IsContent(tag)
 	})
 }
 
@@ -121,11 +122,12 @@ func (c *Copies) Adopt(ctx context.Context, class, name, target string, tags []s
 			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, name)
 		}
 		size = int64(lv.Size)
-		own := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, lvtag.UIDPrefix) })
+		isOwn := func(tag string) bool { return strings.HasPrefix(tag, wellknown.VolumeUIDTagPrefix) }
+		own := slices.IndexFunc(tags, isOwn)
 		if own >= 0 && slices.Contains(lv.Tags, tags[own]) && !lvtag.IsCopying(lv.Tags) {
 			return nil
 		}
-		if !slices.Contains(lv.Tags, lvtag.UIDPrefix+target) {
+		if !slices.Contains(lv.Tags, wellknown.VolumeUIDTagPrefix+target) {
 			return requireTarget(v, lv, target)
 		}
 		if problem := unusable(lv.Tags); problem != "" {
@@ -138,7 +140,7 @@ func (c *Copies) Adopt(ctx context.Context, class, name, target string, tags []s
 			}
 		}
 		err := c.retag(ctx, v, lv, name, tags, func(tag string) bool {
-			return lvtag.IsOwner(tag) || lvtag.IsRound(tag) || tag == lvtag.Copying || tag == lvtag.Sparse
+			return lvtag.IsOwner(tag) || lvtag.IsRound(tag) || tag == wellknown.CopyingTag || tag == wellknown.SparseTag
 		})
 		if err == nil {
 			log.FromContext(ctx).Info("adopted the logical volume of a moved volume", "deviceClass", class, "lv", name)
@@ -155,7 +157,7 @@ func unusable(tags []string) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case lvtag.Value(tags, lvtag.ErasedPrefix) != "":
+	case lvtag.Value(tags, wellknown.ErasedTagPrefix) != "":
 		return "its removal has begun"
 	case round.Source != "":
 		return "it does not have all data of snapshot " + round.Source + " yet"
@@ -193,7 +195,7 @@ func (c *Copies) Retire(ctx context.Context, r Retirement) (size int64, err erro
 			return fault.New(fault.NotFound, "logical volume %s/%s not found", v.VG.Name, r.Name)
 		}
 		size = int64(lv.Size)
-		done := slices.Contains(lv.Tags, lvtag.UIDPrefix+r.NewName)
+		done := slices.Contains(lv.Tags, wellknown.VolumeUIDTagPrefix+r.NewName)
 		if move := lvtag.FencedBy(lv.Tags); move != r.Move && !(renamed && done) {
 			return fault.New(fault.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove "+
 				"with the UID %q, so it stays as it is (fenced for: %q)", v.VG.Name, lv.Name, r.Move, move)
@@ -206,7 +208,7 @@ func (c *Copies) Retire(ctx context.Context, r Retirement) (size int64, err erro
 				"lv", r.Name, "to", r.NewName)
 		}
 		return c.retag(ctx, v, lv, r.NewName, r.Tags, func(tag string) bool {
-			return lvtag.IsOwner(tag) || strings.HasPrefix(tag, lvtag.FencedPrefix)
+			return lvtag.IsOwner(tag) || strings.HasPrefix(tag, wellknown.FencedTagPrefix)
 		})
 	})
 	return size, err

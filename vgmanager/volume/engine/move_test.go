@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -54,7 +55,7 @@ func sizeIn(t *testing.T, fake *lvmtest.Fake, name string) int64 {
 func TestTheRoundsOfATarget(t *testing.T) {
 	e, fake := newTarget(t)
 	ctx := t.Context()
-	owner := []string{"lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, lvtag.Sparse}
+	owner := []string{"lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", wellknown.CopyingTag, wellknown.SparseTag}
 	see := func(what string, want lvtag.Round, tags ...string) {
 		t.Helper()
 		seeTags(t, what, fake, moved, append(tags, owner...)...)
@@ -73,13 +74,13 @@ func TestTheRoundsOfATarget(t *testing.T) {
 	}
 	must(t, e.CopiedInRound(ctx, "thin", moved, "t", 8*mib))
 	for range 2 {
-		must(t, e.CompleteRound(ctx, "thin", moved, "t", "s1", []string{lvtag.New, "lvms.uid=another"}))
-		see("complete", lvtag.Round{Base: "s1"}, "lvms.base=s1", lvtag.New)
+		must(t, e.CompleteRound(ctx, "thin", moved, "t", "s1", []string{wellknown.NewTag, "lvms.uid=another"}))
+		see("complete", lvtag.Round{Base: "s1"}, "lvms.base=s1", wellknown.NewTag)
 	}
 	for range 2 {
 		must(t, e.EnsureTarget(ctx, moveTarget(20*mib)))
 		must(t, e.BeginRound(ctx, "thin", moved, "t", "s2"))
-		see("begun", lvtag.Round{Source: "s2", Base: "s1"}, "lvms.base=s1", "lvms.copy-of=s2", lvtag.New)
+		see("begun", lvtag.Round{Source: "s2", Base: "s1"}, "lvms.base=s1", "lvms.copy-of=s2", wellknown.NewTag)
 	}
 	if size := sizeIn(t, fake, moved); size != 20*mib {
 		t.Errorf("%d bytes", size)
@@ -113,7 +114,7 @@ func TestATargetInAPoolThatDoesNotZero(t *testing.T) {
 	e, fake := newEngine(t)
 	e.lvm = unzeroed{fake}
 	must(t, e.EnsureTarget(t.Context(), moveTarget(10*mib)))
-	seeTags(t, "created", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, "lvms.copy-of=s1")
+	seeTags(t, "created", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", wellknown.CopyingTag, "lvms.copy-of=s1")
 }
 
 // TestTheLogicalVolumeOfATargetIsAdoptedOnce in one command.
@@ -195,7 +196,7 @@ func TestATargetWhoseErasureHasBegunIsNotAdopted(t *testing.T) {
 	for range 2 {
 		must(t, e.AbandonTarget(ctx, "thin", moved, "t"))
 	}
-	if got := tagsOf(t, fake, "thin", moved); !slices.Contains(got, lvtag.ErasedPrefix+"0") {
+	if got := tagsOf(t, fake, "thin", moved); !slices.Contains(got, wellknown.ErasedTagPrefix+"0") {
 		t.Errorf("tags %q", got)
 	}
 	_, err := e.Adopt(ctx, "thin", moved, "t", []string{"lvms.uid=v"})
@@ -218,12 +219,12 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	create(moved)
 	for _, move := range []string{"", "another"} {
 		if move != "" {
-			must(t, e.TagLV(ctx, "thin", moved, []string{lvtag.FencedPrefix + move}, nil))
+			must(t, e.TagLV(ctx, "thin", moved, []string{wellknown.FencedTagPrefix + move}, nil))
 		}
 		_, err = e.Retire(ctx, r)
 		wantCode(t, "fenced for "+move, err, codes.FailedPrecondition)
 	}
-	must(t, e.TagLV(ctx, "thin", moved, []string{lvtag.FencedPrefix + "m"}, []string{lvtag.FencedPrefix + "another"}))
+	must(t, e.TagLV(ctx, "thin", moved, []string{wellknown.FencedTagPrefix + "m"}, []string{wellknown.FencedTagPrefix + "another"}))
 	_, err = e.ResizeLV(ctx, "thin", moved, 40*mib)
 	wantCode(t, "expansion while it is fenced", err, codes.FailedPrecondition)
 	// An agent is killed after the first command.
@@ -233,7 +234,7 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	}
 	fake.Fail("LVChangeTags", nil)
 	// Meanwhile, the volume comes back: the new logical volume with its name is not touched.
-	create(moved, lvtag.FencedPrefix+"m")
+	create(moved, wellknown.FencedTagPrefix+"m")
 	for range 2 {
 		size, err := e.Retire(ctx, r)
 		if err != nil || size != 12*mib {
@@ -241,7 +242,7 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 		}
 		seeTags(t, "retired", fake, "k", append([]string{"lvms.formatted=xfs"}, r.Tags...)...)
 	}
-	seeTags(t, "another with the name", fake, moved, lvtag.FencedPrefix+"m", "lvms.formatted=xfs", "lvms.pv=pvc-1",
+	seeTags(t, "another with the name", fake, moved, wellknown.FencedTagPrefix+"m", "lvms.formatted=xfs", "lvms.pv=pvc-1",
 		"lvms.uid=v")
 	if calls := fake.Calls()["LVRename"]; calls != 1 {
 		t.Errorf("%d renames", calls)
@@ -259,10 +260,10 @@ func TestARetiredVolumeIsAdopted(t *testing.T) {
 			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.pv=moved-m", "lvms.formatted=xfs")}))
 	}
 	tags := []string{"lvms.uid=v", "lvms.pv=pvc-1", "lvms.cluster=c"}
-	create("k", "lvms.uid=k", lvtag.ErasedPrefix+"0")
+	create("k", "lvms.uid=k", wellknown.ErasedTagPrefix+"0")
 	_, err := e.Adopt(ctx, "thin", moved, "k", tags)
 	wantCode(t, "its removal has begun", err, codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thin", "k", nil, []string{lvtag.ErasedPrefix + "0"}))
+	must(t, e.TagLV(ctx, "thin", "k", nil, []string{wellknown.ErasedTagPrefix + "0"}))
 	create(moved, "lvms.uid=x")
 	if _, err := e.Adopt(ctx, "thin", moved, "k", tags); !errors.Is(err, ErrNotTarget) {
 		t.Errorf("another with the name: %v", err)
@@ -305,7 +306,7 @@ func TestMovesWhenTheReadFails(t *testing.T) {
 			t.Errorf("%s was called", command)
 		}
 	}
-	seeTags(t, "after", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", lvtag.Copying, lvtag.Sparse,
+	seeTags(t, "after", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", wellknown.CopyingTag, wellknown.SparseTag,
 		"lvms.copy-of=s1")
 }
 
@@ -317,13 +318,13 @@ func TestAVolumeThatIsFencedIsNotExtended(t *testing.T) {
 	must(t, err)
 	for fence, says := range map[string]string{"m": "by the VolumeMove with the UID m: it is extended there",
 		"clone-u": "to the LogicalVolume with the UID u, a clone of it: it is extended when that is complete"} {
-		must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + fence}, nil))
+		must(t, e.TagLV(ctx, "thick", "a", []string{wellknown.FencedTagPrefix + fence}, nil))
 		_, err := e.ResizeLV(ctx, "thick", "a", 40*mib)
 		wantCode(t, fence, err, codes.FailedPrecondition)
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
-		must(t, e.TagLV(ctx, "thick", "a", nil, []string{lvtag.FencedPrefix + fence}))
+		must(t, e.TagLV(ctx, "thick", "a", nil, []string{wellknown.FencedTagPrefix + fence}))
 	}
 }
 
@@ -348,17 +349,17 @@ func TestAFencedDevice(t *testing.T) {
 	}
 	get("not fenced", "a", "m", codes.FailedPrecondition)
 	get("for no move", "a", "", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + "m"}, nil))
+	must(t, e.TagLV(ctx, "thick", "a", []string{wellknown.FencedTagPrefix + "m"}, nil))
 	get("fenced", "a", "m", codes.OK)
 	get("another move", "a", "n", codes.FailedPrecondition)
 	get("a clone", "a", "clone-m", codes.FailedPrecondition)
 	get("another volume", "b", "m", codes.NotFound)
 	// Another program removes the tag.
-	must(t, fake.Apply(ctx, lvm.LVChangeTags{VG: "thick", Name: "a", Remove: []string{lvtag.FencedPrefix + "m"}}))
+	must(t, fake.Apply(ctx, lvm.LVChangeTags{VG: "thick", Name: "a", Remove: []string{wellknown.FencedTagPrefix + "m"}}))
 	get("tag removed", "a", "m", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", []string{lvtag.FencedPrefix + "m", lvtag.Copying}, nil))
+	must(t, e.TagLV(ctx, "thick", "a", []string{wellknown.FencedTagPrefix + "m", wellknown.CopyingTag}, nil))
 	get("without its data", "a", "m", codes.FailedPrecondition)
-	must(t, e.TagLV(ctx, "thick", "a", nil, []string{lvtag.Copying}))
+	must(t, e.TagLV(ctx, "thick", "a", nil, []string{wellknown.CopyingTag}))
 	fake.Fail("Report", errLVM)
 	if _, err := e.FencedDevice(ctx, "thick", "a", "m"); err == nil || status.Code(err) == codes.NotFound {
 		t.Errorf("the read failed: %v", err)

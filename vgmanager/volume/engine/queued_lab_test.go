@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
@@ -56,7 +56,7 @@ func newQueuedBench(t *testing.T, look bool) *queuedBench {
 
 func (b *queuedBench) create(name string) error {
 	_, err := b.e.CreateLV(b.Context(), NewVolume{Name: name, Class: killedGroup,
-		Size: 8 * mib, Tags: []string{lvtag.New}})
+		Size: 8 * mib, Tags: []string{wellknown.NewTag}})
 	return err
 }
 
@@ -240,7 +240,7 @@ func TestLabANewVolumeHasNoDataOfARemovedOne(t *testing.T) {
 	b.mustBeEmpty("new", 8*mib)
 
 	b.leave()
-	b.command("/usr/sbin/lvm", "lvcreate", "--name", "earlier", "--virtualsize", fmt.Sprint(8*mib, "b"), "--addtag", lvtag.New,
+	b.command("/usr/sbin/lvm", "lvcreate", "--name", "earlier", "--virtualsize", fmt.Sprint(8*mib, "b"), "--addtag", wellknown.NewTag,
 		"--thinpool", killedGroup+"/pool")
 	if len(bytes.Trim(b.read("earlier"), "\x00")) == 0 {
 		t.Fatal("LVM does not use the thin device: this test shows nothing")

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
@@ -210,10 +211,10 @@ func (r *Remover) AbandonTarget(ctx context.Context, class, name, uid string) er
 		if err != nil {
 			return err
 		}
-		if v.Config.Erase() == deviceclass.EraseNone || lvtag.Value(lv.Tags, lvtag.ErasedPrefix) != "" {
+		if v.Config.Erase() == deviceclass.EraseNone || lvtag.Value(lv.Tags, wellknown.ErasedTagPrefix) != "" {
 			return nil
 		}
-		return r.retag(ctx, v, lv, name, []string{lvtag.ErasedPrefix + "0"}, func(string) bool { return false })
+		return r.retag(ctx, v, lv, name, []string{wellknown.ErasedTagPrefix + "0"}, func(string) bool { return false })
 	})
 }
 

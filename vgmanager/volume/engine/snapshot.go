@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
@@ -192,7 +193,7 @@ func inheritedLater(v view.Class, snapshot *lvm.LV) []string {
 	if source := v.Volume(snapshot.Origin); source != nil {
 		return inherited(nil, source)
 	}
-	return slices.DeleteFunc(inherited(nil, snapshot), func(tag string) bool { return tag == lvtag.New })
+	return slices.DeleteFunc(inherited(nil, snapshot), func(tag string) bool { return tag == wellknown.NewTag })
 }
 
 // snapshot creates the snapshot and extends it. If the extension fails, it removes the snapshot, so that a retry

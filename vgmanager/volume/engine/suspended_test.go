@@ -7,16 +7,16 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 func setSuspended(t *testing.T, fake *lvmtest.Fake, device string, suspended bool) {
 	t.Helper()
-	o := lvm.PVSetAllocatable{Device: device, Allocatable: true, RemoveTag: deviceclass.SuspendedTag}
+	o := lvm.PVSetAllocatable{Device: device, Allocatable: true, RemoveTag: wellknown.SuspendedTag}
 	if suspended {
-		o = lvm.PVSetAllocatable{Device: device, Allocatable: true, AddTag: deviceclass.SuspendedTag}
+		o = lvm.PVSetAllocatable{Device: device, Allocatable: true, AddTag: wellknown.SuspendedTag}
 	}
 	for range 2 {
 		must(t, fake.Apply(t.Context(), o))

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
@@ -35,9 +35,9 @@ func (s *Snapshotter) hold(ctx context.Context, v view.Class, lv *lvm.LV) (relea
 	}
 	nothing := func() {}
 	switch {
-	case has(lvtag.FormattedPrefix), lv.Attr.ReadOnly():
+	case has(wellknown.FormattedTagPrefix), lv.Attr.ReadOnly():
 		return nothing, nil
-	case has(lvtag.FormattingPrefix):
+	case has(wellknown.FormattingTagPrefix):
 		return nil, fault.New(fault.Aborted, "logical volume %s/%s has no snapshot yet, because its file system "+
 			"is not complete: a Pod that uses it completes it", v.VG.Name, lv.Name)
 	case s.holdUnformatted == nil:

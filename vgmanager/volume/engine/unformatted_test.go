@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
@@ -36,13 +36,13 @@ func TestASnapshotHasTheTagsOfItsData(t *testing.T) {
 		before, after, want []string
 		noSource            bool
 	}{
-		"formatted meanwhile": {before: []string{lvtag.New}, after: []string{"lvms.formatted=ext4"},
+		"formatted meanwhile": {before: []string{wellknown.NewTag}, after: []string{"lvms.formatted=ext4"},
 			want: []string{"x", "lvms.formatted=ext4"}},
-		"used meanwhile":    {before: []string{lvtag.New}, want: []string{"x"}},
-		"still new":         {before: []string{lvtag.New}, after: []string{lvtag.New}, want: []string{"x", lvtag.New}},
+		"used meanwhile":    {before: []string{wellknown.NewTag}, want: []string{"x"}},
+		"still new":         {before: []string{wellknown.NewTag}, after: []string{wellknown.NewTag}, want: []string{"x", wellknown.NewTag}},
 		"formatted before":  {before: []string{"lvms.formatted=xfs"}, after: []string{"lvms.formatted=xfs"}, want: []string{"x", "lvms.formatted=xfs"}},
 		"not of its data":   {after: []string{"lvms.uid=1", "lvms.formatted=xfs"}, want: []string{"x", "lvms.formatted=xfs"}},
-		"new, no source":    {before: []string{lvtag.New}, noSource: true, want: []string{"x"}},
+		"new, no source":    {before: []string{wellknown.NewTag}, noSource: true, want: []string{"x"}},
 		"in use, no source": {before: []string{"lvms.formatted=xfs"}, noSource: true, want: []string{"x", "lvms.formatted=xfs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestASnapshotOfAnOlderVersionCannotBeFormatted(t *testing.T) {
 	for _, noSource := range []bool{false, true} {
 		e, fake := newGroup(t)
 		must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
-		must(t, e.TagLV(t.Context(), "thin", "s", []string{"lvms.formatting=ext4", lvtag.New}, nil))
+		must(t, e.TagLV(t.Context(), "thin", "s", []string{"lvms.formatting=ext4", wellknown.NewTag}, nil))
 		setTags(t, e, fake, "lvms.formatted=ext4")
 		want := []string{"lvms.formatted=ext4", "x"}
 		if noSource {
@@ -127,10 +127,10 @@ func TestAVolumeThatIsBeingFormattedHasNoSnapshot(t *testing.T) {
 		held int
 	}{
 		"a tag":                 {tags: []string{"lvms.formatting=ext4"}, code: codes.Aborted},
-		"a record":              {tags: []string{lvtag.New}, err: refused, code: codes.Aborted, held: 1},
+		"a record":              {tags: []string{wellknown.NewTag}, err: refused, code: codes.Aborted, held: 1},
 		"a record of an old":    {err: refused, code: codes.Aborted, held: 1},
 		"not read":              {err: status.Error(codes.Unavailable, "EIO"), code: codes.Unavailable, held: 2},
-		"new":                   {tags: []string{lvtag.New}, held: 1},
+		"new":                   {tags: []string{wellknown.NewTag}, held: 1},
 		"a block volume":        {held: 1},
 		"formatted":             {tags: []string{"lvms.formatted=ext4"}},
 		"both tags, so it ends": {tags: []string{"lvms.formatted=ext4", "lvms.formatting=ext4"}},
@@ -177,7 +177,7 @@ func TestAVolumeThatIsBeingFormattedHasNoSnapshot(t *testing.T) {
 // TestATagThatChangesBeforeTheVolumeIsHeld: the snapshot would have the tags of an earlier moment.
 func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 	e, fake := newGroup(t)
-	setTags(t, e, fake, lvtag.New)
+	setTags(t, e, fake, wellknown.NewTag)
 	released := 0
 	change := func() { setTags(t, e, fake, "lvms.formatted=ext4") }
 	e.HoldUnformattedWith(func(string, string, []string) (func(), error) {
@@ -193,7 +193,7 @@ func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 		_, err = e.CreateLVSnapshot(t.Context(), snapshotRequest())
 		must(t, err)
 	}
-	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, "lvms.formatted=ext4") || slices.Contains(got, lvtag.New) {
+	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, "lvms.formatted=ext4") || slices.Contains(got, wellknown.NewTag) {
 		t.Errorf("got the tags %q", got)
 	}
 }
@@ -202,7 +202,7 @@ func TestATagThatChangesBeforeTheVolumeIsHeld(t *testing.T) {
 func TestASourceIsHeldWhileItsSnapshotIsCreated(t *testing.T) {
 	for _, failure := range []error{nil, lvm.ErrMissingPV} {
 		e, fake := newGroup(t)
-		setTags(t, e, fake, lvtag.New)
+		setTags(t, e, fake, wellknown.NewTag)
 		fake.Fail("LVCreateSnapshot", failure)
 		held := 0
 		var before []int
@@ -246,9 +246,9 @@ func TestTheUUIDOfAVolume(t *testing.T) {
 // TestAPendingTagIsRemovedWithTheOthers: a snapshot is never usable with tags of an earlier moment.
 func TestAPendingTagIsRemovedWithTheOthers(t *testing.T) {
 	e, fake := newGroup(t)
-	setTags(t, e, fake, lvtag.New)
+	setTags(t, e, fake, wellknown.NewTag)
 	must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
-	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, lvtag.New) || !slices.Contains(got, groupsnapshot.PendingTag) {
+	if got := lvOf(t, fake, "s").Tags; !slices.Contains(got, wellknown.NewTag) || !slices.Contains(got, groupsnapshot.PendingTag) {
 		t.Errorf("got the tags %q", got)
 	}
 	changes := fake.Calls()["LVChangeTags"]

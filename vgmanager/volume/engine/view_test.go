@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // outdated is an LVM whose cached report is outdated.
@@ -259,14 +259,14 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 		return NewVolume{Name: "a", Class: class, Size: mib, Tags: tags}
 	}
 	for _, class := range []string{"thick", "thin"} {
-		_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", lvtag.New))
+		_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", wellknown.NewTag))
 		must(t, err)
 	}
-	if _, err := e.CreateLV(ctx, request("thin", "lvms.uid=a", lvtag.New)); err != nil {
+	if _, err := e.CreateLV(ctx, request("thin", "lvms.uid=a", wellknown.NewTag)); err != nil {
 		t.Errorf("a thin volume reads as zeroes from the beginning: %v", err)
 	}
 	for range 2 {
-		_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", lvtag.New))
+		_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", wellknown.NewTag))
 		if wantCode(t, "again", err, codes.Aborted); !errors.Is(err, ErrUnfinished) {
 			t.Errorf("got %v", err)
 		}
@@ -277,13 +277,13 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	for range 2 {
 		must(t, e.Discard(ctx, "thick", "a"))
 	}
-	_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", lvtag.New))
+	_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", wellknown.NewTag))
 	must(t, err)
 	if calls := fake.Calls(); calls["LVCreateThick"] != 2 || calls["LVRemove"] != 1 || calls["LVCreateThin"] != 1 {
 		t.Errorf("got %v", calls)
 	}
-	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{lvtag.New}))
-	_, err = e.CreateLV(ctx, request("thick", lvtag.New))
+	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{wellknown.NewTag}))
+	_, err = e.CreateLV(ctx, request("thick", wellknown.NewTag))
 	must(t, err)
 	wantCode(t, "a volume that is used", e.Discard(ctx, "thick", "a"), codes.FailedPrecondition)
 	wantCode(t, "no such class", e.Discard(ctx, "nosuch", "a"), codes.NotFound)

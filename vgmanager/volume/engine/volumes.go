@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
@@ -81,7 +82,7 @@ func (p *Provisioner) createIn(ctx context.Context, v view.Class, in NewVolume) 
 			return nil, err
 		}
 		err := requireSame(v, present, size)
-		unused := slices.Contains(in.Tags, lvtag.New) && slices.Contains(present.Tags, lvtag.New)
+		unused := slices.Contains(in.Tags, wellknown.NewTag) && slices.Contains(present.Tags, wellknown.NewTag)
 		if err == nil && unused && !v.Zeroes() {
 			return nil, fault.Wrap(fault.Aborted, fmt.Errorf("logical volume %s/%s: %w", v.VG.Name, present.Name,
 				ErrUnfinished))
@@ -127,7 +128,7 @@ func (p *Provisioner) createNew(ctx context.Context, v view.Class, in NewVolume,
 // that has not yet reported the volume calls Discard.
 var ErrUnfinished = errors.New("an earlier attempt to create it may have been interrupted")
 
-// Discard removes a volume that has lvtag.New, so that it can be recreated. It returns FailedPrecondition if the volume
+// Discard removes a volume that has NewTag, so that it can be recreated. It returns FailedPrecondition if the volume
 // does not have the tag. If the volume does not exist, it is not an error. It reads a new report first.
 func (p *Provisioner) Discard(ctx context.Context, class, name string) error {
 	leave, err := p.enter(ctx, class)
@@ -143,7 +144,7 @@ func (p *Provisioner) Discard(ctx context.Context, class, name string) error {
 	if lv == nil {
 		return nil
 	}
-	if !slices.Contains(lv.Tags, lvtag.New) {
+	if !slices.Contains(lv.Tags, wellknown.NewTag) {
 		return fault.New(fault.FailedPrecondition,
 			"logical volume %s/%s may have been used, so it is not recreated", v.VG.Name, name)
 	}
@@ -224,7 +225,7 @@ func refuseFenced(v view.Class, lv *lvm.LV) error {
 	if fence == "" {
 		return nil
 	}
-	if clone, is := strings.CutPrefix(fence, lvtag.CloneFence); is {
+	if clone, is := strings.CutPrefix(fence, wellknown.CloneFencePrefix); is {
 		return fault.New(fault.FailedPrecondition, "logical volume %s/%s is not extended while it is copied to "+
 			"the LogicalVolume with the UID %s, a clone of it: it is extended when that is complete, or after the "+
 			"clone's claim is deleted", v.VG.Name, lv.Name, clone)
@@ -307,9 +308,9 @@ func (p *Provisioner) ensureTargetIn(ctx context.Context, v view.Class, t CopyTa
 	if err != nil {
 		return err
 	}
-	tags := append(slices.Clone(t.Tags), lvtag.Copying, lvtag.CopyOfPrefix+t.Source)
+	tags := append(slices.Clone(t.Tags), wellknown.CopyingTag, wellknown.CopyOfTagPrefix+t.Source)
 	if v.Zeroes() {
-		tags = append(tags, lvtag.Sparse)
+		tags = append(tags, wellknown.SparseTag)
 	}
 	_, err = p.createNew(ctx, v, NewVolume{Name: t.Name, Class: t.Class, Tags: tags},
 		lvm.Bytes(t.Size).RoundUp(v.VG.ExtentSize), options)
@@ -363,7 +364,7 @@ func (p *Provisioner) withoutBlocks(ctx context.Context, v view.Class, name stri
 		errHasData, v.Pool.Name, mapped*512)
 }
 
-// checkUnused is checkEmpty for a volume with lvtag.New that an earlier request has created. It removes nothing: it
+// checkUnused is checkEmpty for a volume with NewTag that an earlier request has created. It removes nothing: it
 // returns ErrUnfinished. It activates the volume if the command that created it was interrupted before it did.
 func (p *Provisioner) checkUnused(ctx context.Context, v view.Class, lv *lvm.LV) error {
 	if p.kernel == nil || !v.Zeroes() {

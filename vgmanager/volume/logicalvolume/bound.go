@@ -17,10 +17,6 @@ import (
 // accessTypeOfSnapshot is spec.accessType of a VolumeSnapshot's LogicalVolume. No PersistentVolume has its handle.
 const accessTypeOfSnapshot = "ro"
 
-// snapshotPrefix is the prefix of the names of LogicalVolumes for VolumeSnapshots (external-snapshotter,
-// --snapshot-name-prefix).
-const snapshotPrefix = "snapshot-"
-
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list
 
 // unbound returns an error if a bound PersistentVolume has the logical volume as its handle, or if that cannot be

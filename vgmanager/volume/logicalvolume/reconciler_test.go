@@ -27,7 +27,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 const mib = int64(1) << 20
@@ -492,16 +491,6 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 	}
 	if label := w.get("a").Labels[wellknown.CreatedByLabel]; label != wellknown.CreatedByController {
 		t.Errorf("got the label %q", label)
-	}
-	if wellknown.VolumeClaimTagPrefix != lvtag.ClaimPrefix {
-		t.Error("the engine has another tag for claims than the API")
-	}
-	if wellknown.ErasedTagPrefix != lvtag.ErasedPrefix {
-		t.Error("the engine has another tag for erased volumes than the API")
-	}
-	if wellknown.NewTag != lvtag.New || wellknown.FormattedTagPrefix != lvtag.FormattedPrefix ||
-		wellknown.FormattingTagPrefix != lvtag.FormattingPrefix {
-		t.Error("the engine knows other tags than the API")
 	}
 }
 

@@ -104,7 +104,7 @@ func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 // volume with this name in its tags is the snapshot that was created for it.
 func isSnapshot(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Spec.AccessType == accessTypeOfSnapshot && lv.Spec.Source != "" &&
-		strings.HasPrefix(lv.Name, snapshotPrefix)
+		strings.HasPrefix(lv.Name, wellknown.SnapshotPrefix)
 }
 
 // handle returns the volume handle of the PersistentVolume with the name of the object, or "" if there is none of this

@@ -1,4 +1,4 @@
-// Devices that wait for an approval, and approvals that exist. The rules are those of vgmanager/group/volumegroup/plan/approval.go; an approval is
+// Devices that wait for an approval, and approvals that exist. The rules are those of vgmanager/group/volumegroup/plan/selection/approval.go; an approval is
 // written as by cli/setup/approve.go.
 import { API_VERSION, approvalModel, type Device, type DeviceApproval, type DeviceClass, type Node, type NodeStatus } from '../api/types';
 import { devicesOf, lookupOf, namesOf, ourGroups, stablePath, verdictOf } from './devices';

@@ -1,4 +1,4 @@
-// What devices come to: raw → volume group → pool → volumes. The redundancy part follows vgmanager/volume/lvmd/room.go, and
+// What devices come to: raw → volume group → pool → volumes. The redundancy part follows vgmanager/volume/engine/view/raid_capacity.go, and
 // vgmanager/group/volumegroup/testdata/capacity.json holds both to the same values. Sizes are bytes.
 import { DEFAULTS } from '../api/limits';
 import type { DeviceClass, RAIDConfig, ThinPoolConfig } from '../api/types';
@@ -8,7 +8,7 @@ import { bytesOf } from './quantity';
 export const EXTENT = 4 * 2 ** 20;
 /** LVM's label and metadata at the beginning of a device; data begins behind it (pvcreate(8), --dataalignment). */
 const LABEL = 2 ** 20;
-/** What the kernel's superblock and bitmap of a RAID image take (vgmanager/volume/lvmd/room.go, metadataBytes). */
+/** What the kernel's superblock and bitmap of a RAID image take (vgmanager/volume/engine/view/raid_capacity.go, metadataBytes). */
 const IMAGE_METADATA = 2 ** 20;
 
 const MIN_POOL_METADATA = 2 * 2 ** 20;
@@ -69,7 +69,7 @@ export interface Pool {
 }
 
 /**
- * The chunk size that LVM is given. By default it grows with the pool (vgmanager/group/volumegroup/plan/pool.go, chunkWanted).
+ * The chunk size that LVM is given. By default it grows with the pool (vgmanager/group/volumegroup/plan/thinpool/pool.go, ChunkWanted).
  * With Host LVM takes its minimum, and a larger one if the metadata would be too large.
  */
 function chunkOf(config: ThinPoolConfig, data: number): number {
@@ -97,7 +97,7 @@ export function poolOf(config: ThinPoolConfig, free: number): Pool {
   return { data: Math.max(0, share - 2 * metadata), metadata };
 }
 
-/** A pool whose data is striped: each device keeps space for the metadata and its spare (vgmanager/group/volumegroup/plan/stripes.go, stripedSize). */
+/** A pool whose data is striped: each device keeps space for the metadata and its spare (vgmanager/group/volumegroup/plan/thinpool/stripes.go, stripedSize). */
 function stripedPool(config: ThinPoolConfig, physicalVolumes: number[], stripes: number): Pool {
   const share = Math.floor(sum(physicalVolumes) / 100) * (config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent']);
   const metadata = poolMetadata(config, share);
@@ -106,7 +106,7 @@ function stripedPool(config: ThinPoolConfig, physicalVolumes: number[], stripes:
   return { data, metadata: data > 0 ? metadata : 0 };
 }
 
-/** What the volumes of a pool may have together (vgmanager/volume/lvmd/capacity.go, room). */
+/** What the volumes of a pool may have together (vgmanager/volume/engine/view/capacity.go, room). */
 export const virtualSize = (config: ThinPoolConfig, pool: number): number => Math.floor(config.overprovisionRatio * pool);
 
 /** What a device class comes to on a node. */

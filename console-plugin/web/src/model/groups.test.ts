@@ -70,6 +70,6 @@ it('a class on an existing volume group has only what it can have, and loses it 
 });
 
 it('the node agent writes the messages that tell one from the other', () => {
-  const source = readFileSync('../../vgmanager/group/volumegroup/plan/destroy.go', 'utf8');
+  const source = readFileSync('../../vgmanager/group/volumegroup/plan/selection/destroy.go', 'utf8');
   for (const text of ['add the UUID to adopt of a device class', 'set existingVolumeGroup: %s in a device class']) expect(source).toContain(text);
 });

@@ -22,7 +22,7 @@ export interface Group {
 
 const nodeOf = (seen: Seen): string => seen.node.metadata.name ?? '';
 
-/** The node agent names the field in the reason of the device (vgmanager/group/volumegroup/plan/destroy.go, Ways). */
+/** The node agent names the field in the reason of the device (vgmanager/group/volumegroup/plan/selection/destroy.go, Ways). */
 export function wayOf(devices: Device[]): Way {
   const reasons = devices.flatMap((d) => d.reasons ?? []);
   if (reasons.some((r) => r.code === 'IsOSDisk')) return 'existing';

@@ -1,5 +1,5 @@
 // The devices of a device class, and what is asked for them. docs/how-to/look-after-devices.md says what the requests do; the node agent
-// does it (vgmanager/group/volumegroup/plan/drain.go).
+// does it (vgmanager/group/volumegroup/plan/members/drain.go).
 import { classesOf, type Device, type DeviceClass, type DeviceRequest, type LVMCluster, type NodeStatus, type PhysicalVolumeStatus, type VGStatus } from '../api/types';
 import { minimumDevices, physicalVolume } from './capacity';
 import { withClass } from './cluster';

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // tagged returns a function that tags the physical volume on the device c as suspended.
-func tagged(vg *lvm.VG) { vg.PVs[1].Tags = append(vg.PVs[1].Tags, deviceclass.SuspendedTag) }
+func tagged(vg *lvm.VG) { vg.PVs[1].Tags = append(vg.PVs[1].Tags, wellknown.SuspendedTag) }
 
 func suspended(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
 	spec.DeviceRequests = slices.Clone(spec.DeviceRequests)

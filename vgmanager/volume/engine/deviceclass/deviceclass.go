@@ -9,11 +9,9 @@ import (
 	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
-)
 
-// SuspendedTag is the LVM tag of a physical volume that is suspended: new Pods do not get the volumes that have data on
-// it.
-const SuspendedTag = "lvms.suspended"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
+)
 
 // Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
 // has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and additional keys, which TopoLVM's lvmd ignores.
@@ -171,9 +169,6 @@ func (u PoolUsage) CopyFree() int64 {
 	return max(0, int64(float64(u.Size+u.Extendable)*CopyMark(u.Mark)/100-float64(u.Size)*u.Data/100))
 }
 
-// claimTagPrefix is VolumeUIDTagPrefix of the API, which the engine does not import.
-const claimTagPrefix = "lvms.uid="
-
 // uidPattern matches a Kubernetes UID.
 var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
@@ -182,7 +177,7 @@ var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$
 // created, other logical volumes are not used.
 func IsClaimed(name string, tags []string) bool {
 	return uidPattern.MatchString(name) || slices.ContainsFunc(tags, func(tag string) bool {
-		return strings.HasPrefix(tag, claimTagPrefix)
+		return strings.HasPrefix(tag, wellknown.VolumeUIDTagPrefix)
 	})
 }
 

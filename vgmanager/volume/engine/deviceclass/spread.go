@@ -1,6 +1,10 @@
 package deviceclass
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
+)
 
 // Spread keeps a volume apart from the other volumes of its group. The zero value does not.
 type Spread struct {
@@ -13,13 +17,10 @@ type Spread struct {
 	Required bool
 }
 
-// spreadTagPrefix is SpreadTagPrefix of the API, which the engine does not import. SCOPE:POLICY:NAMESPACE/NAME follows.
-const spreadTagPrefix = "lvms.spread="
-
 // SpreadOf returns the Spread of a volume from its LVM tags. It is the zero value if no tag has a valid one.
 func SpreadOf(tags []string) Spread {
 	for _, tag := range tags {
-		text, is := strings.CutPrefix(tag, spreadTagPrefix)
+		text, is := strings.CutPrefix(tag, wellknown.SpreadTagPrefix)
 		if !is {
 			continue
 		}

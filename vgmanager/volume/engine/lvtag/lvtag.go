@@ -1,6 +1,4 @@
 // Package lvtag reads the LVM tags of volumes: what they say about the data of a volume, and for whom it was created.
-//
-// The engine does not import the API, which has the same tags.
 package lvtag
 
 import (
@@ -9,51 +7,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
-// New marks a volume from its creation until its first use. Discard can remove a volume with this tag, so that it
-// is recreated. A request for a volume with this tag removes the tag (TagLV).
-const New = "lvms.new"
-
-const (
-	FormattedPrefix  = "lvms.formatted="
-	FormattingPrefix = "lvms.formatting="
-	// ErasedPrefix precedes how many bytes of a volume are erased, from its beginning.
-	ErasedPrefix = "lvms.erased="
-	Copying      = "lvms.copying"
-	CopiedPrefix = "lvms.copied="
-	CopyOfPrefix = "lvms.copy-of="
-	BasePrefix   = "lvms.base="
-	Sparse       = "lvms.sparse"
-	FencedPrefix = "lvms.fenced="
-	// ClaimPrefix precedes the claim or VolumeSnapshot of a volume, as NAMESPACE/NAME.
-	ClaimPrefix = "lvms.pvc="
-	CloneFence  = "clone-"
-	UIDPrefix   = "lvms.uid="
-	// encryptionPrefix is the prefix of the tag that records how a volume is encrypted.
-	encryptionPrefix = "lvms.encryption="
-	// formatPrefix is the prefix of FormattedPrefix and FormattingPrefix.
-	formatPrefix = "lvms.format"
-)
+// formatPrefix is the prefix of FormattedTagPrefix and FormattingTagPrefix.
+const formatPrefix = "lvms.format"
 
 // ownerPrefixes are the prefixes of the tags that say for which object a logical volume was created.
-var ownerPrefixes = []string{UIDPrefix, "lvms.pv=", ClaimPrefix, "lvms.cluster=", "lvms.spread="}
+var ownerPrefixes = []string{wellknown.VolumeUIDTagPrefix, wellknown.VolumeNameTagPrefix,
+	wellknown.VolumeClaimTagPrefix, wellknown.ClusterTagPrefix, wellknown.SpreadTagPrefix}
 
 // IsContent reports whether a tag says whether a volume has a file system, or is not used yet. These tags only
 // change from new to formatting, and then to formatted or used.
-func IsContent(tag string) bool { return tag == New || strings.HasPrefix(tag, formatPrefix) }
+func IsContent(tag string) bool {
+	return tag == wellknown.NewTag || strings.HasPrefix(tag, formatPrefix)
+}
 
-// IsCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingPrefix
+// IsCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingTagPrefix
 // does not: in earlier versions, it could be older than the data of the copy, which would be formatted.
 func IsCopied(tag string) bool {
-	return IsContent(tag) && !strings.HasPrefix(tag, FormattingPrefix)
+	return IsContent(tag) && !strings.HasPrefix(tag, wellknown.FormattingTagPrefix)
 }
 
 // Inherited returns the tags of a volume that describe its content, and so apply to a copy.
 func Inherited(tags []string) []string {
 	var list []string
 	for _, tag := range tags {
-		if IsCopied(tag) || strings.HasPrefix(tag, encryptionPrefix) {
+		if IsCopied(tag) || strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) {
 			list = append(list, tag)
 		}
 	}
@@ -61,13 +42,13 @@ func Inherited(tags []string) []string {
 }
 
 // IsCopying reports whether a volume with these tags does not have all data of its source yet.
-func IsCopying(tags []string) bool { return slices.Contains(tags, Copying) }
+func IsCopying(tags []string) bool { return slices.Contains(tags, wellknown.CopyingTag) }
 
 // CopiedBytes returns up to which byte the data of a volume was copied, from its tags.
 func CopiedBytes(tags []string) (int64, error) {
 	var most int64
 	for _, tag := range tags {
-		text, is := strings.CutPrefix(tag, CopiedPrefix)
+		text, is := strings.CutPrefix(tag, wellknown.CopiedTagPrefix)
 		if !is {
 			continue
 		}
@@ -81,12 +62,12 @@ func CopiedBytes(tags []string) (int64, error) {
 }
 
 // FencedBy returns for what a volume with these tags is fenced, or "": the UID of a VolumeMove, or the one of a clone
-// after CloneFence.
-func FencedBy(tags []string) string { return Value(tags, FencedPrefix) }
+// after CloneFencePrefix.
+func FencedBy(tags []string) string { return Value(tags, wellknown.FencedTagPrefix) }
 
 // FenceText describes for what a volume is fenced.
 func FenceText(fence string) string {
-	if clone, is := strings.CutPrefix(fence, CloneFence); is {
+	if clone, is := strings.CutPrefix(fence, wellknown.CloneFencePrefix); is {
 		return "the clone with the UID " + clone
 	}
 	return fmt.Sprintf("the VolumeMove with the UID %q", fence)
@@ -117,18 +98,18 @@ type Round struct {
 // RoundOf returns the Round of a target from its tags.
 func RoundOf(tags []string) (Round, error) {
 	copied, err := CopiedBytes(tags)
-	return Round{Source: Value(tags, CopyOfPrefix), Base: Value(tags, BasePrefix), Copied: copied,
-		Sparse: slices.Contains(tags, Sparse)}, err
+	return Round{Source: Value(tags, wellknown.CopyOfTagPrefix), Base: Value(tags, wellknown.BaseTagPrefix),
+		Copied: copied, Sparse: slices.Contains(tags, wellknown.SparseTag)}, err
 }
 
 // IsReplaced reports whether a tag describes the data of the target of a move, which a complete round replaces.
 func IsReplaced(tag string) bool {
-	return IsRound(tag) || IsContent(tag) || strings.HasPrefix(tag, encryptionPrefix)
+	return IsRound(tag) || IsContent(tag) || strings.HasPrefix(tag, wellknown.EncryptionTagPrefix)
 }
 
 func IsRound(tag string) bool {
-	return strings.HasPrefix(tag, CopyOfPrefix) || strings.HasPrefix(tag, CopiedPrefix) ||
-		strings.HasPrefix(tag, BasePrefix)
+	return strings.HasPrefix(tag, wellknown.CopyOfTagPrefix) || strings.HasPrefix(tag, wellknown.CopiedTagPrefix) ||
+		strings.HasPrefix(tag, wellknown.BaseTagPrefix)
 }
 
 // IsOwner reports whether a tag says for which object a logical volume was created.

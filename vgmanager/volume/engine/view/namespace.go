@@ -6,17 +6,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 )
 
 // namespaceOf returns the namespace of a volume with these tags; "" if no claim is known: TopoLVM sets no tags, and the
 // agent adds them to its volumes later.
 func namespaceOf(tags []string) string {
 	for _, tag := range tags {
-		if claim, ok := strings.CutPrefix(tag, lvtag.ClaimPrefix); ok {
+		if claim, ok := strings.CutPrefix(tag, wellknown.VolumeClaimTagPrefix); ok {
 			namespace, _, _ := strings.Cut(claim, "/")
 			return namespace
 		}

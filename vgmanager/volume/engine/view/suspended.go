@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
 )
 
@@ -13,7 +13,7 @@ import (
 func (v Class) SuspendedDevices() map[string][]string {
 	found := map[string][]string{}
 	for _, pv := range v.VG.PVs {
-		if !slices.Contains(pv.Tags, deviceclass.SuspendedTag) {
+		if !slices.Contains(pv.Tags, wellknown.SuspendedTag) {
 			continue
 		}
 		for _, name := range v.VG.VolumesOn(pv.UUID) {
@@ -31,7 +31,7 @@ func (v Class) suspendedPool() error {
 	}
 	var devices []string
 	for _, pv := range v.VG.PVs {
-		if slices.Contains(pv.Tags, deviceclass.SuspendedTag) && v.VG.HasDataOn(v.Pool.Name, pv.UUID) {
+		if slices.Contains(pv.Tags, wellknown.SuspendedTag) && v.VG.HasDataOn(v.Pool.Name, pv.UUID) {
 			devices = append(devices, pv.Name)
 		}
 	}

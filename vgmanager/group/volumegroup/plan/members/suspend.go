@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/devicerequests"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
 // suspension plans the tag of a physical volume that is suspended. The tag is on the device, so that it is in effect
@@ -22,16 +22,16 @@ func (r *Requests) suspension(w state.Desired, s state.NodeState, vg *lvm.VG, pv
 		r.noteSuspended(vg, pv, request.SuspendReason)
 	case request.Suspend:
 		return state.Action{Kind: state.SuspendPV, PVs: []lvm.PV{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
-			Allocatable: pv.Allocatable, AddTag: deviceclass.SuspendedTag}}
+			Allocatable: pv.Allocatable, AddTag: wellknown.SuspendedTag}}
 	case suspended:
 		return state.Action{Kind: state.ResumePV, PVs: []lvm.PV{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
-			Allocatable: pv.Allocatable, RemoveTag: deviceclass.SuspendedTag}}
+			Allocatable: pv.Allocatable, RemoveTag: wellknown.SuspendedTag}}
 	}
 	return state.Action{}
 }
 
 // IsSuspended returns true if new Pods are kept from the volumes of a physical volume.
-func IsSuspended(pv lvm.PV) bool { return slices.Contains(pv.Tags, deviceclass.SuspendedTag) }
+func IsSuspended(pv lvm.PV) bool { return slices.Contains(pv.Tags, wellknown.SuspendedTag) }
 
 // noteSuspended adds the suspension to the message of a device.
 func (r *Requests) noteSuspended(vg *lvm.VG, pv lvm.PV, reason string) {

@@ -32,10 +32,6 @@ func Open(w *state.Desired, r *v1alpha1.LVMRecovery) {
 	}
 }
 
-// snapshotPrefix is the prefix of the names of LogicalVolumes for VolumeSnapshots (external-snapshotter,
-// --snapshot-name-prefix).
-const snapshotPrefix = "snapshot-"
-
 // NewPlan returns which volumes are imported. It returns in problem why there is nothing to import, or why a
 // volume cannot be imported. It reads no objects other than those in s.Owners.
 func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
@@ -154,7 +150,7 @@ func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.Re
 			owner.PersistentVolume, claim)
 	case v.FromNode != "" && owner.LogicalVolume != "":
 		return v, "" // a snapshot too: only its LogicalVolume is moved
-	case strings.HasPrefix(object, snapshotPrefix):
+	case strings.HasPrefix(object, wellknown.SnapshotPrefix):
 		return v, "is a VolumeSnapshot, which cannot be imported: import its source"
 	case v.Claim == "":
 		return v, "has no tag with its claim: add the volume to claims, in another LVMRecovery"
@@ -165,7 +161,7 @@ func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.Re
 // moveOf returns why a logical volume of a move to another node, or of a copy, is not imported, or "".
 func moveOf(lv *lvm.LV) string {
 	move := state.TagOf(lv, wellknown.FencedTagPrefix)
-	if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
+	if clone, is := strings.CutPrefix(move, wellknown.CloneFencePrefix); is {
 		return fmt.Sprintf("is being copied to the clone with the UID %s, or was: if no clone of it is being created, "+
 			"remove the tag with lvchange --deltag %s%s", clone, wellknown.FencedTagPrefix, move)
 	}
