@@ -164,22 +164,22 @@ func (s *scene) hold(volume string) func() {
 }
 
 // readyKilled reconciles until the device class is ready. It kills each agent at its first changing command, of LVM or
-// wipefs, or at its second one if agents were killed at the last one twice. It returns the commands.
+// wipefs. After two agents were killed at a command, it lets this command pass. It returns the commands.
 func (s *scene) readyKilled(mode string) []string {
 	s.Helper()
 	var killed []string
 	var c *crashingRunner
 	next := func() {
-		at, same := 1, 0
+		same, passes := 0, ""
 		for _, command := range killed {
 			if command == killed[len(killed)-1] {
 				same++
 			}
 		}
 		if same > 1 {
-			at = 2
+			passes = killed[len(killed)-1]
 		}
-		c = &crashingRunner{real: s.runner, next: at, mode: mode}
+		c = &crashingRunner{real: s.runner, next: 1, mode: mode, passes: passes}
 		s.bootOver(c)
 		s.agent.Devices = device.New(c)
 		s.agent.wiper.devices = s.agent.Devices

@@ -26,11 +26,13 @@ type crashingRunner struct {
 	}
 	mu sync.Mutex
 	// next is the number of the changing command at which the agent is killed.
-	next  int
-	mode  string
-	count int
-	dead  bool
-	said  []string
+	next int
+	mode string
+	// passes is a command at which the agent is not killed.
+	passes string
+	count  int
+	dead   bool
+	said   []string
 }
 
 var errCrash = fmt.Errorf("the agent was killed")
@@ -39,7 +41,7 @@ var errCrash = fmt.Errorf("the agent was killed")
 func (c *crashingRunner) kills(args []string) (dead, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead || len(args) == 0 || !changes(args[0]) || slices.Contains(args, "--dump") {
+	if c.dead || len(args) == 0 || !changes(args[0]) || args[0] == c.passes || slices.Contains(args, "--dump") {
 		return c.dead, false
 	}
 	c.count++

@@ -47,6 +47,25 @@ func TestSceneSuspendedVolumesAreResumed(t *testing.T) {
 	}
 }
 
+// TestScenePoolDataIsLeftActive: the deactivation of a pool was killed before that of its data volume. LVM does not
+// activate the pool while this volume is active.
+func TestScenePoolDataIsLeftActive(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(50)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	s.ready()
+	volume := s.volume("a", 32<<20)
+	sum := s.fill(volume, 32<<20)
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.sh("/usr/sbin/lvm", "lvchange", "--yes", "--activate", "y", "vg1/pool_tdata")
+	s.ready()
+	if s.hash(volume) != sum {
+		t.Fatal("the data has changed")
+	}
+}
+
 // devices returns the mapped devices of volume group vg1.
 func (s *scene) devices() []devicemapper.Device {
 	s.Helper()

@@ -212,6 +212,9 @@ func TestStepsOfARepair(t *testing.T) {
 			approved: valid, kind: state.ExtendMeta},
 		"the metadata volume is left active": {vg: edit(stopped(),
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), kind: state.CloseMetadata},
+		"the data volume is left active": {vg: edit(stopped(), func(vg *lvm.VG) {
+			vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pool_tdata", Parent: "pool", Attr: "Twi-a-----"})
+		}), kind: state.CloseData},
 		"while it is read": {vg: edit(stopped(),
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &state.PoolInspection{Running: true}},
 	} {

@@ -183,17 +183,23 @@ func metadataExtension(vg *lvm.VG, pool *lvm.ThinPool) state.Action {
 	return thinpool.MetadataExtension(vg, pool, step)
 }
 
-// ComponentLeft returns the deactivation of the metadata volume that a killed inspection left active. LVM does not
-// activate the pool meanwhile.
+// ComponentLeft returns the deactivation of the metadata volume that a killed inspection left active, or of the data
+// volume that a killed deactivation of the pool left. LVM does not activate the pool meanwhile.
 func ComponentLeft(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if w.Spec.ThinPoolConfig == nil || s.Inspection != nil && s.Inspection.Running {
 		return state.Action{}
 	}
 	name := w.Spec.ThinPoolConfig.Name
-	if metadata := vg.PoolMetadata(name); metadata == nil || !metadata.Attr.Active() || vg.IsPoolActive(name) {
+	if vg.IsPoolActive(name) {
 		return state.Action{}
 	}
-	return state.Action{Kind: state.CloseMetadata, Change: lvm.ThinMetadataDeactivate{VG: vg.Name, Pool: name}}
+	if metadata := vg.PoolMetadata(name); metadata != nil && metadata.Attr.Active() {
+		return state.Action{Kind: state.CloseMetadata, Change: lvm.ThinMetadataDeactivate{VG: vg.Name, Pool: name}}
+	}
+	if data := vg.PoolData(name); data != nil && data.Attr.Active() {
+		return state.Action{Kind: state.CloseData, Change: lvm.LVDeactivate{VG: vg.Name, Names: []string{data.Name}}}
+	}
+	return state.Action{}
 }
 
 // KeptMetadata returns the volumes with previous metadata that repairs of the pool left. LVM names them POOL_metaN.

@@ -50,6 +50,7 @@ const (
 	RemoveUnreadable Kind = "RemoveUnreadableVolumes"
 	InspectPool      Kind = "CheckThinPoolMetadata"
 	CloseMetadata    Kind = "CloseThinPoolMetadata"
+	CloseData        Kind = "CloseThinPoolData"
 	RepairPool       Kind = "RepairThinPoolMetadata"
 	ActivatePool     Kind = "ActivateThinPool"
 	RemoveLost       Kind = "RemoveLostVolumes"

@@ -57,6 +57,7 @@ var Allowed = map[Kind]conditions{
 	RemoveUnreadable: {incomplete: true},
 	InspectPool:      {Doubtful: true},
 	CloseMetadata:    {Doubtful: true, incomplete: true, first: true},
+	CloseData:        {Doubtful: true, incomplete: true, first: true},
 	RepairPool:       {},
 	// The pool's own metadata is compared with that of the volume group before.
 	ActivatePool: {Doubtful: true},

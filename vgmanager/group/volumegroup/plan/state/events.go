@@ -124,7 +124,7 @@ var FailureEvents = map[Kind]EventReason{
 	Refresh: EventRAIDHealthCheckFailed, Rebuild: EventRAIDHealthCheckFailed,
 	Unmap: EventVolumeGroupFailed, DeactivatePool: EventInconsistentVolumes,
 	RemoveUnreadable: EventDeviceRemovalBlocked, InspectPool: EventInconsistentVolumes,
-	CloseMetadata: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
+	CloseMetadata: EventInconsistentVolumes, CloseData: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
 	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
 	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
 	RestoreGroup:  EventDeviceRemovalBlocked,
