@@ -505,10 +505,15 @@ func TestAPodThatWasBoundToTheOldNodeIsNamed(t *testing.T) {
 	ended := w.pod("ended", w.a())
 	ended.Status.Phase = corev1.PodFailed
 	w.must(w.api.Status().Update(t.Context(), ended))
-	for range 12 {
+	// The controller's cache can be behind.
+	for range 60 {
 		_, err := w.reconcile()
 		w.must(err)
 		w.agents()
+		if len(w.own()) == 0 && len(w.status().Pods) > 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	got := w.status()
 	expect.Slice(t, "Pods", got.Pods, []string{"oldnode/late"})
