@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// makers make the changes whose type they know. The fake has neither files nor a devices file, so nothing is to be done
-// for lvm.GroupBackup and lvm.DevicesFileRemove.
+// makers make the changes whose type they know. The fake has neither files nor a devices file, so lvm.GroupBackup and
+// lvm.DevicesFileRemove change nothing.
 var makers = []func(node *Node, change lvm.Change) (known bool, err error){
 	on(vgCreate), on(vgExtend), on(vgRemove), on(vgActivate), on(vgChangeTags), on(vgRename), on(vgReduce),
 	on(vgReduceMissing), on(groupDeactivate), on(groupRestore), on(pvResize), on(pvRemove), on(pvSetAllocatable),
