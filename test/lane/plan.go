@@ -95,14 +95,19 @@ func Order(items []Item, results Results, tree Tree) []Item {
 	return ordered
 }
 
-// Longest returns the items with the longest first, so that a set of items that all run ends as early as possible.
+// Longest returns the items in the order in which they end as early as possible if all run. Those on clusters come
+// first: on a new machine they wait for the most programs, and their builds use only one processor for long. Among the
+// others, the longest comes first.
 func Longest(items []Item, results Results) []Item {
-	sorted := slices.Clone(items)
-	slices.SortStableFunc(
-		sorted,
-		func(a, b Item) int { return cmp.Compare(Expected(b, results), Expected(a, results)) },
-	)
-	return sorted
+	others := func(i Item) int {
+		if i.Slot == Cluster {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(items), func(a, b Item) int {
+		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(Expected(b, results), Expected(a, results)))
+	})
 }
 
 // Expected returns the time that an item takes: that of its newest successful run, else that of the table.

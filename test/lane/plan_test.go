@@ -136,10 +136,11 @@ func TestEachItemRunsWithinTenMerges(t *testing.T) {
 	}
 }
 
-func TestTheLongestItemsComeFirst(t *testing.T) {
-	items := []Item{{Name: "a", Minutes: 1}, {Name: "b", Minutes: 3}, {Name: "c", Minutes: 2}}
+func TestClustersAndTheLongestItemsComeFirst(t *testing.T) {
+	items := []Item{{Name: "a", Minutes: 1}, {Name: "b", Minutes: 3}, {Name: "c", Minutes: 2},
+		{Name: "cluster", Slot: Cluster, Minutes: 2}}
 	results := Results{"a": {Name: "a", Passed: true, Seconds: 600}, "b": {Name: "b", Seconds: 1}}
-	if got := names(Longest(items, results)); got != "a b c" {
+	if got := names(Longest(items, results)); got != "cluster a b c" {
 		t.Errorf("got %s", got)
 	}
 }
