@@ -43,18 +43,28 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := mgr.Add(deletions); err != nil {
 		return err
 	}
-	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+	recorder := mgr.GetEventRecorder("lvms-operator")
+	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), recorder,
 		lvmcluster.Options{Namespace: namespace, Permissions: o.watch, UpgradeGate: gate,
 			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
 				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID,
 				DeletionWebhook: deletions}})
-	if err := clusters.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	if err := agentcert.New(mgr.GetClient(), o.agentCA,
-		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
-		return err
+	imports := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, namespace)
+	imports.LegacyServed = sync.OnceFunc(func() { close(o.earlierServed) })
+	for _, controller := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
+		clusters,
+		agentcert.New(mgr.GetClient(), o.agentCA, recorder),
+		node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), namespace),
+		node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace, recorder),
+		imports,
+		volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), recorder, namespace),
+		statuscopy.New(mgr.GetClient(), namespace),
+		&deletionwebhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace},
+	} {
+		if err := controller.SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	if err := mgr.Add(operand.NewInstallationPolicies(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
@@ -62,34 +72,10 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := addInstalled(mgr, namespace, image, found, o.operatorOptions); err != nil {
 		return err
 	}
-	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(),
-		namespace).SetupWithManager(mgr); err != nil {
-		return err
-	}
-	imports := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), namespace)
-	imports.LegacyServed = sync.OnceFunc(func() { close(o.earlierServed) })
-	if err := imports.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	if err := volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(),
-		mgr.GetEventRecorder("lvms-operator"), namespace).SetupWithManager(mgr); err != nil {
-		return err
-	}
-	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
-		return err
-	}
 	if err := webhook.Setup(mgr, namespace); err != nil {
 		return err
 	}
-	validator := &deletionwebhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace}
-	if err := validator.SetupWithManager(mgr); err != nil {
-		return err
-	}
 	if err := o.addPodWebhook(mgr); err != nil {
-		return err
-	}
-	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace,
-		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(),

@@ -268,86 +268,110 @@ func addVolumeGroups(
 		local.Started()}); err != nil {
 		return volumeParts{}, err
 	}
-	runner := lvmsource.New(node, image, ctrl.Log.WithName("lvm"))
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return volumeParts{}, err
 	}
-	volumes := lvmexec.New(runner)
-	devices := device.New(runner)
-	kernel := devicemapper.New()
-	volumes.SkipSilent(silentDevices(devices))
-	volumes.FlushWith(devices.Flush)
-	volumes.LookWith(devices.ReadPhysicalVolumes)
-	volumes.PoolsWith(engine.PoolsOf(kernel))
-	engine, err := engine.New(volumes, kernel, lvmdConfig)
+	s, err := newStorage(lvmsource.New(node, image, ctrl.Log.WithName("lvm")))
 	if err != nil {
 		return volumeParts{}, err
 	}
-	engine.ShareFile()
-	users := stack.NewSearch(stack.New())
-	engine.UsersWith(users.Describe)
-	devices.UseGroups(engine.VolumeGroups)
-	volumes.UseDevices(func() (lvm.Devices, error) {
-		readable, guests, err := devices.ForLVM()
-		return lvm.Devices{Readable: readable, Guests: guests}, err
-	})
 	self, err := os.Executable()
 	if err != nil {
 		return volumeParts{}, fmt.Errorf("find the program of the watchdog: %w", err)
 	}
-	taker := groupsnapshot.New(groupsnapshot.OfNode(volumes), kernel, devicemapper.NewChanger(),
+	taker := groupsnapshot.New(groupsnapshot.OfNode(s.volumes), s.kernel, devicemapper.NewChanger(),
 		groupsnapshot.WatchWith(local, self), suspendedFile)
-	watch := newWatch(volumes, kernel, engine.UsesExisting)
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster.ID,
-		FormerCluster: cluster.Former, LVM: volumes,
-		Devices: devices, Health: watch, Source: runner.Source,
+		FormerCluster: cluster.Former, LVM: s.volumes,
+		Devices: s.devices, Health: s.watch, Source: s.runner.Source,
 	})
 	audit := audit.New(audit.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, Namespace: namespace,
-		States: engine, IO: kernel,
+		States: s.engine, IO: s.kernel,
 		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
-		FileSystems: fileSystems, Detained: users.Detained,
+		FileSystems: fileSystems, Detained: s.users.Detained,
 	})
-	groups := volumegroup.New(volumegroup.Options{
+	groups := volumegroup.New(s.groupOptions(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster.ID, FormerCluster: cluster.Former,
-		LVM: volumes, Devices: devices, Classes: engine, Eraser: fileSystems.eraser,
-		Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
-		FileSystems: fileSystems,
-		Checker:     fscheck.New(nodeName, fileSystems.locks, local, engine.TagsOf),
-		StateDir:    stateDir,
-		IsBlank:     thinmeta.IsBlank,
-		Peers: func(ctx context.Context, attached []device.Device) (*state.Peers, error) {
-			return clusterobjects.ReadPeers(ctx, mgr.GetAPIReader(), namespace, nodeName, time.Now, attached)
-		},
-		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
-			return thinmeta.Inspect(ctx, runner, pool)
-		},
-		Salvage: func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
-			return thinmeta.Salvage(ctx, runner, pool, file)
-		},
-	})
+		Changed: list.Changed, Orphans: audit.Orphans,
+		Eraser: fileSystems.eraser, FileSystems: fileSystems,
+		Checker: fscheck.New(nodeName, fileSystems.locks, local, s.engine.TagsOf),
+	}))
 	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
 		return volumeParts{}, err
 	}
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
 		events.Subscribe(wake)
-		watch.monitor.Subscribe(wake)
+		s.watch.monitor.Subscribe(wake)
 	}
 	// A change of health also affects capacity and the condition of volumes.
-	watch.monitor.Subscribe(engine.Changed)
-	agents, err := addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, fileSystems.locks, o)
+	s.watch.monitor.Subscribe(s.engine.Changed)
+	agents, err := addAgentServer(mgr, nodeName, namespace, s.engine, s.volumes, s.kernel, fileSystems.locks, o)
 	if err != nil {
 		return volumeParts{}, err
 	}
 	err = errors.Join(metrics.Registry.Register(audit),
 		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
-		mgr.Add(engine), mgr.Add(memory.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
+		mgr.Add(s.engine), mgr.Add(memory.Reducer{}), mgr.Add(manager.RunnableFunc(s.watch.monitor.Start)),
 		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
-	return volumeParts{engine: engine, taker: taker, agents: agents}, err
+	return volumeParts{engine: s.engine, taker: taker, agents: agents}, err
+}
+
+// storage is what the reconcilers of one node share: its LVM, devices and kernel.
+type storage struct {
+	runner  *lvmsource.Runner
+	volumes *lvmexec.LVM
+	devices *device.Node
+	kernel  *devicemapper.Reader
+	engine  *engine.Engine
+	users   *stack.Search
+	watch   *watch
+}
+
+func newStorage(runner *lvmsource.Runner) (*storage, error) {
+	s := &storage{runner: runner, volumes: lvmexec.New(runner), devices: device.New(runner),
+		kernel: devicemapper.New(), users: stack.NewSearch(stack.New())}
+	s.volumes.SkipSilent(silentDevices(s.devices))
+	s.volumes.FlushWith(s.devices.Flush)
+	s.volumes.LookWith(s.devices.ReadPhysicalVolumes)
+	s.volumes.PoolsWith(engine.PoolsOf(s.kernel))
+	var err error
+	if s.engine, err = engine.New(s.volumes, s.kernel, lvmdConfig); err != nil {
+		return nil, err
+	}
+	s.engine.ShareFile()
+	s.engine.UsersWith(s.users.Describe)
+	s.devices.UseGroups(s.engine.VolumeGroups)
+	s.volumes.UseDevices(func() (lvm.Devices, error) {
+		readable, guests, err := s.devices.ForLVM()
+		return lvm.Devices{Readable: readable, Guests: guests}, err
+	})
+	s.watch = newWatch(s.volumes, s.kernel, s.engine.UsesExisting)
+	return s, nil
+}
+
+// groupOptions returns the options with what the reconciler of volume groups needs of the node.
+func (s *storage) groupOptions(o volumegroup.Options) volumegroup.Options {
+	o.LVM = s.volumes
+	o.Devices = s.devices
+	o.Classes = s.engine
+	o.Health = s.watch
+	o.StateDir = stateDir
+	o.IsBlank = thinmeta.IsBlank
+	o.Peers = func(ctx context.Context, attached []device.Device) (*state.Peers, error) {
+		return clusterobjects.ReadPeers(ctx, o.Live, o.Namespace, o.Node, time.Now, attached)
+	}
+	o.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+		return thinmeta.Inspect(ctx, s.runner, pool)
+	}
+	o.Salvage = func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
+		return thinmeta.Salvage(ctx, s.runner, pool, file)
+	}
+	return o
 }
 
 // followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node

@@ -60,27 +60,8 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	if err != nil {
 		return err
 	}
-	present := &corev1.PersistentVolume{}
-	err = c.live.Get(ctx, client.ObjectKeyFromObject(pv), present)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
-	case err == nil && legacypv.IsOf(present, lv) && pv.Annotations[wellknown.MigratedFromAnnotation] != "":
-		if err := c.replaceLegacy(ctx, lv, present, pv); err != nil {
-			return err
-		}
-	case err == nil && !isOf(present, lv):
-		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
-	case err == nil && !isOn(present, lv.Spec.NodeName):
-		if err := c.replace(ctx, lv, present, pv, relocate.PersistentVolume(present, lv.Spec.NodeName)); err != nil {
-			return err
-		}
-	case err != nil:
-		// It was deleted. Only the operator writes the annotation (ValidatingAdmissionPolicy lvms-logicalvolume-users).
-		err = c.client.Create(ctx, pv)
-	}
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
+	if err := c.ensureRecreated(ctx, lv, pv); err != nil {
+		return err
 	}
 	if pv.Annotations[wellknown.MigratedFromAnnotation] != "" {
 		if err := c.releaseLegacy(ctx, lv); err != nil {
@@ -92,6 +73,30 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	delete(lv.Annotations, wellknown.EarlierDriverAnnotation)
 	if err := c.client.Patch(ctx, lv, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", wellknown.MovedVolumeAnnotation, lv.Name, err)
+	}
+	return nil
+}
+
+// ensureRecreated has the PersistentVolume of the annotation exist for this driver and for the node of the LogicalVolume.
+func (c *Controller) ensureRecreated(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	pv *corev1.PersistentVolume) error {
+	present := &corev1.PersistentVolume{}
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(pv), present)
+	switch {
+	case apierrors.IsNotFound(err):
+		// It was deleted. Only the operator writes the annotation (ValidatingAdmissionPolicy lvms-logicalvolume-users).
+		if err := c.client.Create(ctx, pv); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
+	case legacypv.IsOf(present, lv) && pv.Annotations[wellknown.MigratedFromAnnotation] != "":
+		return c.replaceLegacy(ctx, lv, present, pv)
+	case !isOf(present, lv):
+		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
+	case !isOn(present, lv.Spec.NodeName):
+		return c.replace(ctx, lv, present, pv, relocate.PersistentVolume(present, lv.Spec.NodeName))
 	}
 	return nil
 }

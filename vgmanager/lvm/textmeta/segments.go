@@ -68,6 +68,8 @@ func (v *LV) Extents() uint64 {
 type decoder struct {
 	Metadata
 	hash hash.Hash
+	// at is the section that is being read.
+	at section
 	// list is the key of a list with several lines that is being read, or "". elements are its elements.
 	list     string
 	elements []string

@@ -70,31 +70,13 @@ func (s section) is(depth int, name string) bool {
 func Decode(text []byte) (*Metadata, error) {
 	d := &decoder{hash: sha256.New(), pvs: map[string]string{}}
 	m := &d.Metadata
-	var at section
 	for i, line := range strings.Split(strings.TrimRight(string(text), "\x00"), "\n") {
-		line = strings.TrimSpace(withoutComment(line))
-		key, value, assigned := strings.Cut(line, " = ")
-		d.add(at, key, line)
-		switch {
-		case d.list != "":
-			d.element(at, line)
-		case assigned && value == "[":
-			d.list = key
-		case assigned:
-			if err := d.set(at, key, value); err != nil {
-				return nil, fmt.Errorf("line %d: %w", i+1, err)
-			}
-		case line == "}" && len(at) == 0:
-			return nil, fmt.Errorf("line %d ends a section that was not started", i+1)
-		case line == "}":
-			at = at[:len(at)-1]
-		case strings.HasSuffix(line, " {"):
-			at = append(at, strings.TrimSuffix(line, " {"))
-			d.enter(at)
+		if err := d.read(strings.TrimSpace(withoutComment(line))); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	switch {
-	case len(at) > 0 || d.list != "":
+	case len(d.at) > 0 || d.list != "":
 		return nil, errors.New("the text is incomplete")
 	case m.VG == "" || m.UUID == "" || m.Seqno == 0 || len(m.PVs) == 0:
 		return nil, errors.New("the text is not the metadata of a volume group")
@@ -104,6 +86,28 @@ func Decode(text []byte) (*Metadata, error) {
 	}
 	m.Digest = hex.EncodeToString(d.hash.Sum(nil))
 	return m, nil
+}
+
+// read reads a line without comment and surrounding white space.
+func (d *decoder) read(line string) error {
+	key, value, assigned := strings.Cut(line, " = ")
+	d.add(d.at, key, line)
+	switch {
+	case d.list != "":
+		d.element(d.at, line)
+	case assigned && value == "[":
+		d.list = key
+	case assigned:
+		return d.set(d.at, key, value)
+	case line == "}" && len(d.at) == 0:
+		return errors.New("it ends a section that was not started")
+	case line == "}":
+		d.at = d.at[:len(d.at)-1]
+	case strings.HasSuffix(line, " {"):
+		d.at = append(d.at, strings.TrimSuffix(line, " {"))
+		d.enter(d.at)
+	}
+	return nil
 }
 
 // withoutComment removes a comment, which starts with # outside of a string.

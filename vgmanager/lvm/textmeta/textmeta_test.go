@@ -98,7 +98,7 @@ func TestDecodeErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, err string }{
 		"empty":            {"", "not the metadata"},
 		"cut off":          {strings.TrimSuffix(backup, "}\n"), "incomplete"},
-		"no section":       {"}\n", "line 1 ends a section"},
+		"no section":       {"}\n", "line 1: it ends a section"},
 		"a bad number":     {strings.Replace(backup, "seqno = 10", "seqno = ten", 1), "seqno is ten"},
 		"a bad string":     {strings.Replace(backup, `id = "lFG`, `id = lFG`, 1), "id is lFG"},
 		"no volume group":  {"contents = 1\n", "not the metadata"},

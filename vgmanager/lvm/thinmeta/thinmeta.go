@@ -351,58 +351,71 @@ func newContents() *contents {
 // decode reads the XML of thin_dump (thin_dump(8)) without storing it.
 func (c *contents) decode(from io.Reader) error {
 	decoder := xml.NewDecoder(from)
-	superblock := false
-	var device uint64
-	part := "" // the part that several devices have, while it is read
+	r := dumpReader{contents: c}
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
-			if !superblock {
+			if !r.superblock {
 				return errors.New("thin_dump printed no superblock")
 			}
 			return nil
 		}
+		if err == nil {
+			err = r.read(token)
+		}
 		if err != nil {
 			return fmt.Errorf("output of thin_dump: %w", err)
 		}
-		if end, is := token.(xml.EndElement); is && end.Name.Local == "def" {
-			part = ""
-		}
-		start, is := token.(xml.StartElement)
-		if !is {
-			continue
-		}
-		e := element{start, nil}
-		switch start.Name.Local {
-		case "superblock":
-			superblock = true
-			c.transaction = e.number("transaction")
-			c.flags = e.optional("flags")
-			c.chunks = e.optional("nr_data_blocks")
-		case "device":
-			device = e.number("dev_id")
-			c.devices[device] = Device{Recorded: e.number("mapped_blocks")}
-		case "single_mapping":
-			c.found(part, device, 1)
-		case "range_mapping":
-			c.found(part, device, e.number("length"))
-		case "def":
-			part = e.text("name")
-			c.shared[part] = 0
-		case "ref":
-			name := e.text("name")
-			if _, known := c.shared[name]; !known && e.err == nil {
-				e.err = fmt.Errorf("element ref has the unknown name %q", name)
-			}
-			c.found("", device, c.shared[name])
-		}
-		if e.err == nil && len(c.devices) > maxDevices {
-			e.err = fmt.Errorf("more than %d thin devices", maxDevices)
-		}
-		if e.err != nil {
-			return fmt.Errorf("output of thin_dump: %w", e.err)
-		}
 	}
+}
+
+// dumpReader reads the elements that thin_dump prints.
+type dumpReader struct {
+	*contents
+	// superblock is set after the superblock was read.
+	superblock bool
+	// device is the device whose mappings are read.
+	device uint64
+	// part is the part that several devices have, while it is read.
+	part string
+}
+
+func (r *dumpReader) read(token xml.Token) error {
+	if end, is := token.(xml.EndElement); is && end.Name.Local == "def" {
+		r.part = ""
+	}
+	start, is := token.(xml.StartElement)
+	if !is {
+		return nil
+	}
+	e := element{start, nil}
+	switch start.Name.Local {
+	case "superblock":
+		r.superblock = true
+		r.transaction = e.number("transaction")
+		r.flags = e.optional("flags")
+		r.chunks = e.optional("nr_data_blocks")
+	case "device":
+		r.device = e.number("dev_id")
+		r.devices[r.device] = Device{Recorded: e.number("mapped_blocks")}
+	case "single_mapping":
+		r.found(r.part, r.device, 1)
+	case "range_mapping":
+		r.found(r.part, r.device, e.number("length"))
+	case "def":
+		r.part = e.text("name")
+		r.shared[r.part] = 0
+	case "ref":
+		name := e.text("name")
+		if _, known := r.shared[name]; !known && e.err == nil {
+			e.err = fmt.Errorf("element ref has the unknown name %q", name)
+		}
+		r.found("", r.device, r.shared[name])
+	}
+	if e.err == nil && len(r.devices) > maxDevices {
+		e.err = fmt.Errorf("more than %d thin devices", maxDevices)
+	}
+	return e.err
 }
 
 // found adds mappings to the part with a name, or to the device.
