@@ -77,7 +77,7 @@ func (all Results) hosts() string {
 	columns := [][]string{
 		{"contract"},
 		{"device"},
-		{"scenes-devices", "scenes-raid", "scenes-killed", "scenes-a-h", "scenes-i-z", "core"},
+		{"scenes-devices", "scenes-raid", "scenes-killed", "scenes-a-h", "scenes-i-s", "scenes-t-z", "core"},
 		{"sanity"},
 		{"agent"},
 	}
