@@ -50,7 +50,7 @@ type ext struct {
 	block                                 int64
 	inodeSize                             int64
 	inodesCount, inodesPerGroup, firstOwn uint32
-	incompatible, compatible              uint32
+	incompatible                          uint32
 	own                                   map[uint64]string // inodes of quota and orphans, by number
 	groups                                []extGroup
 	// stale is true if the groups are from a backup, which does not know which inodes are used.
@@ -112,7 +112,7 @@ func extAt(f *finder, at, group int64) (*ext, error) {
 
 func (e *ext) superblock(sb []byte) error {
 	shift := little.Uint32(sb[24:])
-	e.compatible, e.incompatible = little.Uint32(sb[92:]), little.Uint32(sb[96:])
+	e.incompatible = little.Uint32(sb[96:])
 	e.inodesCount, e.inodesPerGroup = little.Uint32(sb[0:]), little.Uint32(sb[40:])
 	e.inodeSize, e.firstOwn = 128, 11
 	if little.Uint32(sb[76:]) > 0 {
@@ -296,7 +296,7 @@ func (e *ext) decode(number uint64, raw []byte) (*inode, error) {
 		}
 	case format == 10 && in.size < 60, format != 4 && format != 8 && format != 10: // a short link, or no content
 	case flags&extInodeExtents != 0:
-		e.extents(in, body, -1, 0)
+		e.extents(in, body, -1)
 	default:
 		e.indirect(in, body)
 	}
@@ -304,7 +304,7 @@ func (e *ext) decode(number uint64, raw []byte) (*inode, error) {
 }
 
 // extents reads a node of an extent tree. depth is -1 for the root, which has any depth.
-func (e *ext) extents(in *inode, node []byte, depth int, level int) {
+func (e *ext) extents(in *inode, node []byte, depth int) {
 	count, own := int(little.Uint16(node[2:])), int(little.Uint16(node[6:]))
 	if little.Uint16(node) != extExtentMagic || own > 5 || (depth >= 0 && own != depth) || 12*(count+1) > len(node) {
 		in.broken = errors.New("its extent tree is damaged")
@@ -315,7 +315,7 @@ func (e *ext) extents(in *inode, node []byte, depth int, level int) {
 		if own > 0 {
 			at := (int64(little.Uint32(item[4:])) | int64(little.Uint16(item[8:]))<<32) * e.block
 			if child, ok := e.treeBlock(in, at); ok {
-				e.extents(in, child, own-1, level+1)
+				e.extents(in, child, own-1)
 			}
 			continue
 		}
