@@ -3,6 +3,9 @@
 // The build is reproducible: files are sorted and have no time, and no name of the machine.
 //
 // With -index it writes one archive from those of several architectures.
+//
+// Syft and bom cannot write the SBOM: the npm packages that the plugin was built from, and the digests of Debian's
+// packages, are not in the image. crane cannot write the index: it appends only images of a registry to one.
 package main
 
 import (

@@ -72,7 +72,8 @@ Lengths are in characters. A field whose type is Kubernetes' own has the name an
 "each" is a limit of every element of a list.
 `
 
-// APIPage returns docs/reference/api.md for the CRDs in a directory.
+// APIPage returns docs/reference/api.md for the CRDs in a directory. crd-ref-docs cannot write it: it reads Go types,
+// and has the fields of each type, not of each path in an object.
 func APIPage(folder string) (string, error) {
 	var b strings.Builder
 	b.WriteString(apiIntroduction)

@@ -12,7 +12,8 @@ import (
 
 // This file reports errors in lvmd.yaml by line and key, in the terms of docs/reference/lvmd.md. Strict decoders do
 // not provide both: KnownFields of yaml.v3 provides only the line, sigs.k8s.io/json only the key of an unknown field,
-// and both print Go types. sigs.k8s.io/yaml also accepts a number where a string is required.
+// goccy/go-yaml the line and the last part of the key, and all print Go types. sigs.k8s.io/yaml also accepts a number
+// where a string is required.
 
 // configError is an error about one key of a configuration.
 type configError struct {
