@@ -53,7 +53,7 @@ items: dev ## List the items: all tests, in parts of at most 30 minutes, with th
 generate: dev ## Generate everything from its source: deep copies, CRDs, RBAC, webhooks, rules, dashboards, bundle, catalog, chart, TypeScript types.
 	@$(BIN)/dev build controller-gen
 	@hack/generate $(BIN)/controller-gen
-	@$(MAKE) bundle catalog chart
+	@$(MAKE) chart bundle catalog
 	@hack/console packages
 	@npm --prefix console-plugin/web run --silent types
 
@@ -126,7 +126,7 @@ catalog: dev ## Add the bundle to the file-based catalog: make catalog VERSION=X
 	@$(BIN)/catalog -opm $$($(LAB) programs opm)/opm -bundle bundle -image $(CATALOG_BUNDLE_IMAGE) -out catalog
 
 .PHONY: chart
-chart: dev ## Generate the Helm chart and the page of its values from config/: make chart VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
+chart: dev ## Complete the Helm chart, and render manifests in config/ and the page of its values from it: make chart VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
 	@$(BIN)/dev build chart
 	@$(BIN)/chart -version $(VERSION) -image $(BUNDLE_IMAGE)
 

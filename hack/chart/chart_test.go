@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -33,6 +32,8 @@ import (
 
 const (
 	repository = "../.."
+	operator   = "lvms-operator"
+	minKube    = "1.30.0"
 	// elsewhere is the namespace of the releases in tests.
 	elsewhere = "elsewhere"
 	testImage = "registry.example.com:5000/lvms-operator"
@@ -43,9 +44,8 @@ const (
 func newChart(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), operator)
-	o := options{repository: repository, out: folder, reference: filepath.Join(t.TempDir(), "helm.md"),
-		version: "1.2.3", image: testImage + ":v1.2.3", maintainer: "LVM Storage",
-		mail: "lvm-storage@users.noreply.github.com", url: "https://github.com/lvm-storage/lvm-operator"}
+	o := options{repository: repository, out: folder, config: t.TempDir(),
+		reference: filepath.Join(t.TempDir(), "helm.md"), version: "1.2.3", image: testImage + ":v1.2.3"}
 	if err := run(o); err != nil {
 		t.Fatal(err)
 	}
@@ -219,6 +219,20 @@ func deploymentOf(t *testing.T, folder, values string) *appsv1.Deployment {
 	return nil
 }
 
+// values returns the values of the chart.
+func values(t *testing.T) []value {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(repository, folder, valuesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := valuesOf(string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // Each value changes what it names in the Pod of the operator.
 func TestValues(t *testing.T) {
 	folder := newChart(t)
@@ -268,15 +282,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	names := slices.Collect(maps.Keys(tests))
-	s, err := read(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := valuesOf(s, image{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range all {
+	for _, v := range values(t) {
 		if top := v.path[0]; top != "monitoring" && top != "scheduler" && !slices.ContainsFunc(names,
 			func(n string) bool {
 				return strings.HasPrefix(n, top+":")
@@ -292,10 +298,14 @@ func TestTheFlagsAreThoseOfTheOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defaults := map[string]string{}
+	for _, v := range values(t) {
+		defaults[v.path[0]] = v.standard
+	}
 	for flag, standard := range map[string]string{
 		"zap-log-level": "", "runbook-base-url": "", "smart-interval": "`0s`",
 		"cluster-id": "", "pod-webhook": "`false`", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
-		"standbys": fmt.Sprintf("`%d`", defaultStandbys), "volume-metrics": fmt.Sprintf("`%d`", defaultVolumeMetrics),
+		"standbys": "`" + defaults["standbys"] + "`", "volume-metrics": "`" + defaults["volumeMetrics"] + "`",
 	} {
 		row := regexp.MustCompile("(?m)^\\| `--" + flag + "` \\| [^|]+ \\| " + regexp.QuoteMeta(standard))
 		if !row.Match(data) {
@@ -458,35 +468,68 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// A text of the manifests that looks like a template is rendered as it is, and a change of the manifests for which the
-// templates have no place is an error.
+// A text of the manifests that looks like a template is rendered as it is.
 func TestTemplatesOfUnusualManifests(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"data": "{{ .Name }} of openshift-lvm-storage"}}
 	text, err := textOf(object)
 	if want := `data: '{{ "{{" }} .Name }} of {{ .Release.Namespace }}'` + "\n"; err != nil || text != want {
 		t.Errorf("got %q, %v", text, err)
 	}
-	if _, err := edit("a: b\n", []change{{"c: d", "e"}}); err == nil || !strings.Contains(err.Error(), "0 times") {
+}
+
+// A chart in which the version, a comment or the schema of a value is missing is not written.
+func TestBadCharts(t *testing.T) {
+	if err := (chart{chartFile: "name: a\n"}).release("1.2.3", image{}); err == nil ||
+		!strings.Contains(err.Error(), `0 lines "version"`) {
 		t.Errorf("got %v", err)
 	}
-	extra := &unstructured.Unstructured{Object: map[string]any{"kind": "Secret"}}
-	extra.SetName("new")
-	if err := allCovered(&source{openshift: []*unstructured.Unstructured{extra}}); err == nil ||
-		!strings.Contains(err.Error(), "Secret new") {
+	if _, err := valuesOf("# A.\na: 1\nb: 2\n"); err == nil || !strings.Contains(err.Error(), "b has no comment") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := described(`{"properties": {"a": {}}}`, []value{{path: []string{"a", "b"}}}); err == nil ||
+		!strings.Contains(err.Error(), "a.b") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestMerge(t *testing.T) {
-	for name, tt := range map[string]struct{ with, without, want string }{
-		"equal":    {"a\nb\n", "a\nb\n", "a\nb\n"},
-		"added":    {"a\nb\nc\n", "a\nc\n", "a\n{{- if .X }}\nb\n{{- end }}\nc\n"},
-		"removed":  {"a\n", "a\nb\n", "a\n{{- if not (.X) }}\nb\n{{- end }}\n"},
-		"replaced": {"a\nb\nd\n", "a\nc\nd\n", "a\n{{- if .X }}\nb\n{{- else }}\nc\n{{- end }}\nd\n"},
-	} {
-		if got := merge(".X", tt.with, tt.without); got != tt.want {
-			t.Errorf("%s: got\n%s", name, got)
+// Each property in the schema is a value, which has the description.
+func TestTheSchemaHasNoOtherValues(t *testing.T) {
+	known := map[string]string{}
+	for _, v := range values(t) {
+		known[strings.Join(v.path, ".")] = v.help
+	}
+	data, err := os.ReadFile(filepath.Join(newChart(t), schemaFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path []string, schema map[string]any)
+	walk = func(path []string, schema map[string]any) {
+		name := strings.Join(path, ".")
+		if help, found := known[name]; found {
+			if schema["description"] != help {
+				t.Errorf("%s has the description %q, want %q", name, schema["description"], help)
+			}
+			delete(known, name)
+			return
 		}
+		properties, _ := schema["properties"].(map[string]any)
+		if len(properties) == 0 && name != "global" {
+			t.Errorf("%s is not in values.yaml", name)
+		}
+		if name != "global" && schema["additionalProperties"] != false {
+			t.Errorf("%q accepts other properties", name)
+		}
+		for key, inner := range properties {
+			walk(append(path[:len(path):len(path)], key), inner.(map[string]any))
+		}
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	walk(nil, schema)
+	if len(known) > 0 {
+		t.Errorf("the schema does not have %q", slices.Sorted(maps.Keys(known)))
 	}
 }
 
@@ -502,7 +545,7 @@ func TestBadInput(t *testing.T) {
 		"no repository": {func(o *options) { o.repository = t.TempDir() }, "config/default"},
 	} {
 		o := options{repository: repository, out: filepath.Join(t.TempDir(), "x"), version: "1.2.3", image: "a:b",
-			reference: filepath.Join(t.TempDir(), "y")}
+			config: t.TempDir(), reference: filepath.Join(t.TempDir(), "y")}
 		tt.change(&o)
 		if err := run(o); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)

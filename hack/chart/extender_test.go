@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// checksum is the annotation of the Pods with the digest of their options, which they read once.
+const checksum = "lvm.topolvm.io/scheduler-options"
+
 // optional returns the objects of a release that it lacks without values, by kind and name.
 func optional(t *testing.T, folder, values string) map[string]*unstructured.Unstructured {
 	t.Helper()

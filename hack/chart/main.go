@@ -1,5 +1,6 @@
-// Program chart writes the Helm chart of the operator from config/ and monitoring/, and the page that documents its
-// values. A release of the chart consists of the objects that `make deploy` applies, except the namespace.
+// Program chart completes the Helm chart of the operator, whose templates and values are in charts/lvms-operator. It
+// sets the version and the image of a release, and adds what controller-gen writes into config/: the CRDs, the RBAC and
+// the webhook. From the chart, it renders the other manifests in config/, and the page that documents the values.
 //
 // It reads only files of the repository, and nothing from a cluster or a registry.
 package main
@@ -14,23 +15,23 @@ import (
 	"strings"
 )
 
+// folder is the directory of the chart in the repository.
+const folder = "charts/lvms-operator"
+
 // options describe the release.
 type options struct {
-	repository, out, reference string
-	version, image             string
-	maintainer, mail, url      string
+	repository, out, config, reference string
+	version, image                     string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.repository, "repository", ".", "directory of the repository")
-	flag.StringVar(&o.out, "out", "charts/lvms-operator", "directory for the chart; existing content is replaced")
+	flag.StringVar(&o.out, "out", folder, "directory for the chart; existing content is replaced")
+	flag.StringVar(&o.config, "config", "config", "directory for the manifests")
 	flag.StringVar(&o.reference, "reference", "docs/reference/helm.md", "file for the documentation of the values")
 	flag.StringVar(&o.version, "version", "", "version of the release, X.Y.Z")
 	flag.StringVar(&o.image, "image", "", "image of the operator and the node agent; use a digest for a release")
-	flag.StringVar(&o.maintainer, "maintainer", "LVM Storage", "name of the maintainer")
-	flag.StringVar(&o.mail, "mail", "lvm-storage@users.noreply.github.com", "email address of the maintainer")
-	flag.StringVar(&o.url, "url", "https://github.com/lvm-storage/lvm-operator", "URL of the project")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
@@ -42,53 +43,33 @@ func run(o options) error {
 	if !semantic.MatchString(o.version) {
 		return fmt.Errorf("-version %q is not a version X.Y.Z", o.version)
 	}
-	defaults, err := parseImage(o.image, o.version)
+	released, err := parseImage(o.image, o.version)
 	if err != nil {
 		return err
 	}
-	s, err := read(o.repository)
+	files, err := read(o.repository)
 	if err != nil {
 		return err
 	}
-	values, err := valuesOf(s, defaults)
+	if err := files.release(o.version, released); err != nil {
+		return err
+	}
+	values, err := valuesOf(files[valuesFile])
+	if err != nil {
+		return fmt.Errorf("%s: %w", valuesFile, err)
+	}
+	if files[schemaFile], err = described(files[schemaFile], values); err != nil {
+		return fmt.Errorf("%s: %w", schemaFile, err)
+	}
+	manifests, err := files.manifests()
 	if err != nil {
 		return err
 	}
-	files, err := filesOf(o, s, values)
-	if err != nil {
-		return err
-	}
-	page, err := referencePage(values)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(o.out, files), writeFile(o.reference, page))
+	return errors.Join(os.RemoveAll(o.out), write(o.out, files), write(o.config, manifests),
+		writeFile(o.reference, referencePage(values)))
 }
 
-// filesOf returns the content of the files of the chart by their paths.
-func filesOf(o options, s *source, values []value) (map[string]string, error) {
-	files, err := templates(s)
-	if err != nil {
-		return nil, err
-	}
-	for name, render := range map[string]func([]value) (string, error){
-		"values.yaml": valuesFile, "values.schema.json": schemaFile,
-	} {
-		if files[name], err = render(values); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if files["Chart.yaml"], err = chartFile(o); err != nil {
-		return nil, err
-	}
-	return files, addStatic(files)
-}
-
-// write replaces the chart.
 func write(folder string, files map[string]string) error {
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
 	for name, content := range files {
 		if err := writeFile(filepath.Join(folder, name), content); err != nil {
 			return err
