@@ -1,6 +1,7 @@
 // Package agentca keeps the certificate authority of the node agents in a Secret, which all replicas of the operator
 // share. It issues certificates for agents, and the operator's own one, and replaces the authority without an
-// interruption.
+// interruption. OpenShift's library-go (certrotation) cannot replace it: it stores the key of each certificate in a
+// Secret, and here the keys of agents and of the operator never leave their memory.
 package agentca
 
 import (
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert/secretcert"
 )
 
 // SecretName is the name of the Secret with the authority.
@@ -161,23 +162,11 @@ func (s *Store) Keep(ctx context.Context) error {
 
 // read returns the Secret, or a new one to create.
 func (s *Store) read(ctx context.Context) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := s.client.Get(ctx, s.secret, secret)
-	if apierrors.IsNotFound(err) {
-		return s.newSecret(ctx)
+	secret, err := secretcert.Read(ctx, s.client, s.secret)
+	if err != nil || !secretcert.IsNew(secret) {
+		return secret, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", s.secret, err)
-	}
-	return secret, nil
-}
-
-func (s *Store) newSecret(ctx context.Context) (*corev1.Secret, error) {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: s.secret.Name, Namespace: s.secret.Namespace,
-			Labels: map[string]string{"app.kubernetes.io/part-of": "lvms"}},
-		Type: corev1.SecretTypeTLS,
-	}
+	secret.Labels = map[string]string{"app.kubernetes.io/part-of": "lvms"}
 	if s.options.Owner == nil {
 		return secret, nil
 	}
@@ -197,7 +186,7 @@ func stateOf(secret *corev1.Secret) state {
 	}
 }
 
-// write stores a state. If another replica was faster, it fails, and the next attempt uses the state of that one.
+// write stores a state.
 func (s *Store) write(ctx context.Context, secret *corev1.Secret, current state) error {
 	data := map[string][]byte{corev1.TLSCertKey: current.signing.Certificate,
 		corev1.TLSPrivateKeyKey: current.signing.Key}
@@ -208,14 +197,7 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret, current state)
 		}
 	}
 	secret.Data = data
-	write := func() error { return s.client.Update(ctx, secret) }
-	if secret.ResourceVersion == "" {
-		write = func() error { return s.client.Create(ctx, secret) }
-	}
-	if err := write(); err != nil {
-		return fmt.Errorf("write Secret %s: %w", s.secret, err)
-	}
-	return nil
+	return secretcert.Write(ctx, s.client, secret)
 }
 
 func newAuthority(s state) (*Authority, error) {
@@ -230,45 +212,45 @@ func newAuthority(s state) (*Authority, error) {
 	return a, nil
 }
 
-// renewOwn renews the operator's certificate if it is not trusted or half of its lifetime is over, and lets the
-// operator trust the authorities of now.
+// renewOwn renews the operator's certificate, and lets the operator trust the authorities of now.
 func (s *Store) renewOwn(a *Authority) error {
-	own := s.own.Load()
-	if own != nil && a.verify(own.Certificate.Leaf, s.now().Add(CertificateValidity/2)) == nil {
-		s.own.Store(&mutualtls.Credentials{Certificate: own.Certificate, Authorities: a.pool})
-		return nil
+	var current *tls.Certificate
+	if own := s.own.Load(); own != nil {
+		current = &own.Certificate
 	}
-	pair, err := a.authority.Issue(pki.Request{Name: "LVMS operator", URIs: []string{mutualtls.Operator},
+	certificate, err := a.renew(current, pki.Request{Name: "LVMS operator", URIs: []string{mutualtls.Operator},
 		Usages: usages, Now: s.now(), Validity: CertificateValidity})
 	if err != nil {
 		return err
 	}
-	certificate, err := pair.TLS()
-	if err != nil {
-		return err
-	}
-	s.own.Store(&mutualtls.Credentials{Certificate: certificate, Authorities: a.pool})
+	s.own.Store(&mutualtls.Credentials{Certificate: *certificate, Authorities: a.pool})
 	return nil
 }
 
-// renewServing renews the certificate of the server if it is not trusted or half of its lifetime is over.
+// renewServing renews the certificate of the server.
 func (s *Store) renewServing(a *Authority) error {
 	if len(s.options.Hosts) == 0 {
 		return nil
 	}
-	if now := s.server.Load(); now != nil && a.verify(now.Leaf, s.now().Add(CertificateValidity/2)) == nil {
-		return nil
-	}
-	pair, err := a.authority.Issue(pki.ServerRequest(s.now(), CertificateValidity, s.options.Hosts...))
+	certificate, err := a.renew(s.server.Load(), pki.ServerRequest(s.now(), CertificateValidity, s.options.Hosts...))
 	if err != nil {
 		return err
+	}
+	s.server.Store(certificate)
+	return nil
+}
+
+// renew returns the current certificate, or a new one if it is nil, not trusted, or half of its lifetime is over.
+func (a *Authority) renew(current *tls.Certificate, r pki.Request) (*tls.Certificate, error) {
+	if current != nil && a.verify(current.Leaf, r.Now.Add(CertificateValidity/2)) == nil {
+		return current, nil
+	}
+	pair, err := a.authority.Issue(r)
+	if err != nil {
+		return nil, err
 	}
 	certificate, err := pair.TLS()
-	if err != nil {
-		return err
-	}
-	s.server.Store(&certificate)
-	return nil
+	return &certificate, err
 }
 
 // usages: an agent serves the operator and, as a client, other agents.

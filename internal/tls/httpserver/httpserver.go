@@ -4,7 +4,6 @@ package httpserver
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -76,9 +75,7 @@ func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := stopLimit
-	return &manager.Server{Name: s.Name, Server: s.server(ctx), Listener: s.secured(listener),
-		ShutdownTimeout: &stop}, nil
+	return s.managed(ctx, listener), nil
 }
 
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
@@ -91,34 +88,24 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-func (s *Server) secured(listener net.Listener) net.Listener { return tls.NewListener(listener, s.TLS) }
-
-func (s *Server) server(ctx context.Context) *http.Server {
-	return &http.Server{
-		Handler: s.Handler, ReadHeaderTimeout: headerLimit, ReadTimeout: s.Read, WriteTimeout: s.Write,
-		IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx)), slog.LevelWarn),
-	}
+// managed returns the server with all its limits.
+func (s *Server) managed(ctx context.Context, listener net.Listener) *manager.Server {
+	stop := stopLimit
+	return &manager.Server{Name: s.Name, Listener: tls.NewListener(listener, s.TLS), ShutdownTimeout: &stop,
+		Server: &http.Server{
+			Handler: s.Handler, ReadHeaderTimeout: headerLimit, ReadTimeout: s.Read, WriteTimeout: s.Write,
+			IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
+			HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+			BaseContext: func(net.Listener) context.Context { return ctx },
+			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx)), slog.LevelWarn),
+		}}
 }
 
-// Serve is Start with a listener, which it closes.
+// Serve is Start with a listener, which it closes. Requests that run when the context ends have stopLimit to end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := s.server(ctx)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.secured(listener)) }()
-	log.FromContext(ctx).Info("serving "+s.Name, "address", listener.Addr().String())
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
-	case <-ctx.Done():
-	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-	defer cancel()
-	if err := server.Shutdown(stopping); err != nil {
-		_ = server.Close()
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+	managed := s.managed(ctx, listener)
+	defer func() { _ = managed.Server.Close() }()
+	if err := managed.Start(ctx); err != nil {
 		return fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 // Package servingcert provides the certificates of servers. A Folder loads one from a directory, into which a Secret is
 // mounted and in which it is renewed, or has a self-signed one if the server allows that. Package secretcert keeps one
-// in a Secret, on clusters that provide none.
+// in a Secret, on clusters that provide none. controller-runtime's certwatcher cannot replace a Folder: it fails if the
+// files do not exist when it is created, although the Secret is often delivered later.
 package servingcert
 
 import (

@@ -1,4 +1,6 @@
 // Package secretcert keeps the certificate of the admission webhook in a Secret, on clusters that do not provide one.
+// The rotators of cert-controller and of OpenShift's library-go cannot replace it: they store the key of the authority
+// too, and here nobody can sign another certificate.
 package secretcert
 
 import (
@@ -97,7 +99,7 @@ func (s *Secret) Start(ctx context.Context) error {
 // keep ensures that the Secret has a valid certificate, that the API server trusts it, and that this process serves it.
 // In this order a served certificate is always trusted.
 func (s *Secret) keep(ctx context.Context) error {
-	secret, err := s.read(ctx)
+	secret, err := Read(ctx, s.options.Client, s.options.Secret)
 	if err != nil {
 		return err
 	}
@@ -120,24 +122,39 @@ func (s *Secret) keep(ctx context.Context) error {
 	return nil
 }
 
-// read returns the Secret, or a new one to create.
-func (s *Secret) read(ctx context.Context) (*corev1.Secret, error) {
+// Read returns a Secret with a certificate, or a new one to create.
+func Read(ctx context.Context, c client.Client, key client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := s.options.Client.Get(ctx, s.options.Secret, secret)
+	err := c.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: s.options.Secret.Name, Namespace: s.options.Secret.Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
 			Type:       corev1.SecretTypeTLS,
 		}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", s.options.Secret, err)
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	return secret, nil
 }
 
-// renew writes a new certificate to the Secret. If another replica was faster, the write fails, and the next attempt
-// uses its certificate.
+// IsNew returns true if the API server does not have a Secret of Read yet.
+func IsNew(secret *corev1.Secret) bool { return secret.ResourceVersion == "" }
+
+// Write stores a Secret of Read. If another replica was faster, it fails, and the next attempt reads what that one
+// stored.
+func Write(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+	write := func() error { return c.Update(ctx, secret) }
+	if IsNew(secret) {
+		write = func() error { return c.Create(ctx, secret) }
+	}
+	if err := write(); err != nil {
+		return fmt.Errorf("write Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	return nil
+}
+
+// renew writes a new certificate to the Secret.
 func (s *Secret) renew(ctx context.Context, secret *corev1.Secret, because error) (pair, error) {
 	made, err := issue(s.names, s.now(), secret.Data[caKey])
 	if err != nil {
@@ -149,12 +166,8 @@ func (s *Secret) renew(ctx context.Context, secret *corev1.Secret, because error
 	secret.Data[corev1.TLSCertKey] = made.Certificate
 	secret.Data[corev1.TLSPrivateKeyKey] = made.Key
 	secret.Data[caKey] = made.authorities
-	write := func() error { return s.options.Client.Update(ctx, secret) }
-	if secret.ResourceVersion == "" {
-		write = func() error { return s.options.Client.Create(ctx, secret) }
-	}
-	if err := write(); err != nil {
-		return pair{}, fmt.Errorf("write Secret %s: %w", s.options.Secret, err)
+	if err := Write(ctx, s.options.Client, secret); err != nil {
+		return pair{}, err
 	}
 	log.FromContext(ctx).Info("created a new webhook certificate", "secret", s.options.Secret, "cause",
 		because.Error())
