@@ -18,8 +18,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
-	"github.com/lvm-storage/lvm-operator/cli/recovery"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // newNamespace creates a namespace with the objects of a healthy cluster.
@@ -58,7 +58,7 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 			_ = server.Client.List(ctx, all, client.InNamespace(namespace))
 			for i := range all.Items {
 				r := &all.Items[i]
-				if recovery.HasEnded(r) {
+				if verdict.HasEnded(r) {
 					continue
 				}
 				r.Status = *planned.DeepCopy()

@@ -10,6 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // member is a device of a volume group.
@@ -31,7 +32,7 @@ func findMember(at session.Target, name string) (member, error) {
 		isMember := name == pv.UUID || len(devices) == 0 && (name == pv.Name || name == pv.DeviceID || name == pv.Path)
 		one := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}
 		for i := range at.Status.Status.Devices {
-			if device := &at.Status.Status.Devices[i]; objects.Uses(&one, device) {
+			if device := &at.Status.Status.Devices[i]; verdict.Uses(&one, device) {
 				m.names = append(m.names, objects.NamesOfDevice(device)...)
 				isMember = isMember || slices.Contains(devices, device)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 func replaceCommand(e *session.Environment) *cobra.Command {
@@ -65,10 +66,10 @@ func findSpare(at session.Target, name string) (*v1alpha1.DeviceStatus, error) {
 		if !objects.IsNamed(device, name) {
 			continue
 		}
-		isOurs := slices.Contains(objects.ClassesOf(at.Status, device), at.Class)
+		isOurs := slices.Contains(verdict.ClassesOf(at.Status, device), at.Class)
 		if device.State != v1alpha1.DeviceAvailable && !isOurs {
 			return nil, fmt.Errorf("device %s on node %s is not blank (%s): %s", name, at.Node, device.State,
-				objects.MessagesOf(device.Reasons))
+				verdict.MessagesOf(device.Reasons))
 		}
 		return device, nil
 	}
@@ -87,7 +88,7 @@ func replacement(clusters []v1alpha1.LVMCluster, m member, spare *v1alpha1.Devic
 		return change{}, fmt.Errorf("--with %s is the device that is replaced", spare.Name)
 	}
 	var added []session.Operation
-	if !slices.Contains(objects.ClassesOf(m.at.Status, spare), m.at.Class) {
+	if !slices.Contains(verdict.ClassesOf(m.at.Status, spare), m.at.Class) {
 		if added, err = selectSpare(class, m, spare, len(nodes)); err != nil {
 			return change{}, err
 		}

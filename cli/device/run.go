@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // change is a change of a device class in an LVMCluster.
@@ -189,7 +189,7 @@ func (r *deviceRun) followUntil(ctx context.Context, m member,
 				"LVMVolumeGroupNodeStatus "+key.String())
 		}
 		state, text := progress(status)
-		if reason, message := objects.NotCurrent(status, r.env.Now()); reason != "" {
+		if reason, message := verdict.NotCurrent(status, r.env.Now()); reason != "" {
 			state = session.RequestPending
 			text = "the state of the node is not current: " + output.OneLine(message)
 		}

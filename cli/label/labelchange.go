@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // labelRequest is how the labels of a device are to be changed.
@@ -172,7 +173,7 @@ func findLabeled(status *v1alpha1.LVMVolumeGroupNodeStatus, name string) (labele
 			name, status.Name, found[0].ID)
 	}
 	return labeledDevice{node: status.Name, name: found[0].Name, id: found[0].ID,
-		classes: objects.ClassesOf(status, found[0])}, nil
+		classes: verdict.ClassesOf(status, found[0])}, nil
 }
 
 // isContent returns true if the ID of a device is that of its content.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/cli/output"
 )
 
 // DevicesNamed returns the devices of a node with a name, and those that are built on them: partitions, multipath
@@ -66,15 +65,6 @@ func StablePath(device *v1alpha1.DeviceStatus) string {
 		return "/dev/disk/by-path/" + device.ByPath[0]
 	}
 	return device.Name
-}
-
-// MessagesOf returns the messages of reasons, or the codes of those without a message.
-func MessagesOf(reasons []v1alpha1.DeviceReason) string {
-	var messages []string
-	for _, r := range reasons {
-		messages = append(messages, output.OneLine(cmp.Or(r.Message, r.Code)))
-	}
-	return strings.Join(messages, output.Separator)
 }
 
 // The reasons for which a device waits for an approval.

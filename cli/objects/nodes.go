@@ -8,11 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // OnNode returns the status of a node, or all if the name is empty. If there is none, it is an error.
@@ -32,52 +30,12 @@ func OnNode(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string) ([]v1alpha1.
 func NewNodes(statuses []v1alpha1.LVMVolumeGroupNodeStatus, now time.Time) []output.Node {
 	nodes := []output.Node{}
 	for i := range statuses {
-		reason, message := NotCurrent(&statuses[i], now)
+		reason, message := verdict.NotCurrent(&statuses[i], now)
 		nodes = append(nodes, output.Node{Name: statuses[i].Name, Current: reason == "",
 			Message: output.OneLine(message), DevicesOmitted: statuses[i].Status.DevicesOmitted})
 	}
 	slices.SortStableFunc(nodes, func(a, b output.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes
-}
-
-// NotCurrent returns why the status of a node is not current, or "".
-func NotCurrent(node *v1alpha1.LVMVolumeGroupNodeStatus, now time.Time) (reason, message string) {
-	c := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionDevicesObserved)
-	switch {
-	case c == nil:
-		return v1alpha1.ReasonNotObserved, "The node agent has not listed the devices of the node yet."
-	case c.Status != metav1.ConditionTrue:
-		return c.Reason, c.Message
-	case node.Status.IsStale(now):
-		return v1alpha1.ReasonObservationOutdated, "The node agent has not observed the node since " +
-			node.Status.LastObserved.UTC().Format(time.RFC3339) + "."
-	}
-	return "", ""
-}
-
-// ClassesOf returns the device classes of a node that use a device. Several can share a volume group.
-func ClassesOf(node *v1alpha1.LVMVolumeGroupNodeStatus, device *v1alpha1.DeviceStatus) []string {
-	var names []string
-	for i := range node.Status.NodeStatus {
-		if group := &node.Status.NodeStatus[i]; Uses(group, device) {
-			names = append(names, group.Name)
-		}
-	}
-	return names
-}
-
-// Uses returns true if a volume group uses a device. The UUID of the physical volume decides, because the name of a
-// missing device can be that of another one now. Upstream LVMS reports no physical volumes.
-func Uses(group *v1alpha1.VGStatus, device *v1alpha1.DeviceStatus) bool {
-	if len(group.PhysicalVolumes) == 0 {
-		return slices.Contains(group.Devices, device.Name)
-	}
-	return slices.ContainsFunc(group.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
-		if device.PVUUID != "" {
-			return pv.UUID == device.PVUUID
-		}
-		return pv.Name == device.Name && pv.State != v1alpha1.PhysicalVolumeMissing
-	})
 }
 
 // hasPhysicalVolume returns true if a volume group has a device that the list of devices does not have.
@@ -110,7 +68,7 @@ func Locate(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string) (Location, b
 		found = found || len(devices) > 0
 		for j := range node.Status.NodeStatus {
 			group := &node.Status.NodeStatus[j]
-			if slices.ContainsFunc(devices, func(d *v1alpha1.DeviceStatus) bool { return Uses(group, d) }) ||
+			if slices.ContainsFunc(devices, func(d *v1alpha1.DeviceStatus) bool { return verdict.Uses(group, d) }) ||
 				len(devices) == 0 && hasPhysicalVolume(group, name) {
 				found = true
 				at.Places = append(at.Places, Place{Node: node.Name, Class: group.Name})

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // recoveryRun carries out one recovery: it creates the LVMRecovery or continues an open one, shows the plan, approves
@@ -42,7 +43,7 @@ func (r *recoveryRun) run(ctx context.Context) error {
 			return r.explainInterruption(err, recovery)
 		}
 		switch {
-		case HasEnded(recovery):
+		case verdict.HasEnded(recovery):
 			r.printResult(recovery)
 			return nil
 		case recovery.Status.Phase == v1alpha1.RecoveryNotApplicable:
@@ -81,7 +82,7 @@ func (r *recoveryRun) begin(ctx context.Context) (*v1alpha1.LVMRecovery, error) 
 
 // otherRecovery returns the error that another recovery of the device class has not ended.
 func otherRecovery(open *v1alpha1.LVMRecovery, at session.Target) error {
-	goOn := CommandOf(open)
+	goOn := verdict.CommandOf(open)
 	if goOn == "" {
 		goOn = "wait for it"
 	}
@@ -143,7 +144,7 @@ func (r *recoveryRun) await(ctx context.Context, recovery *v1alpha1.LVMRecovery)
 			fmt.Fprintf(r.terminal.Out, "%s %s\n", r.env.Now().Format("15:04:05"), progress)
 		}
 		isUnneeded := !r.writing.Wait && (isApproved(latest) || latest.Status.Phase == v1alpha1.RecoveryRunning)
-		return HasEnded(latest) || needsApproval(latest) || isUnneeded ||
+		return verdict.HasEnded(latest) || needsApproval(latest) || isUnneeded ||
 			latest.Status.Phase == v1alpha1.RecoveryNotApplicable, nil
 	})
 	return latest, err

@@ -11,6 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // recoveryRequest is a recovery that is requested.
@@ -43,11 +44,6 @@ func (r recoveryRequest) isSame(recovery *v1alpha1.LVMRecovery) bool {
 		slices.Equal(claims(recovery.Spec.Claims), claims(r.claims))
 }
 
-// HasEnded returns true if a recovery no longer has an effect.
-func HasEnded(recovery *v1alpha1.LVMRecovery) bool {
-	return recovery.Status.Phase == v1alpha1.RecoverySucceeded || recovery.Status.CompletionTime != nil
-}
-
 // isApproved returns true if the current plan is approved.
 func isApproved(recovery *v1alpha1.LVMRecovery) bool {
 	return recovery.Status.Plan != nil && recovery.Spec.ApprovedPlan == recovery.Status.Plan.ID
@@ -66,7 +62,7 @@ func openRecovery(recoveries []v1alpha1.LVMRecovery, at session.Target) *v1alpha
 	for i := range recoveries {
 		r := &recoveries[i]
 		if r.Namespace != at.Namespace || r.Spec.NodeName != at.Node || r.Spec.DeviceClassName != at.Class ||
-			HasEnded(r) || r.DeletionTimestamp != nil {
+			verdict.HasEnded(r) || r.DeletionTimestamp != nil {
 			continue
 		}
 		if oldest == nil || isBefore(r, oldest) {
@@ -82,40 +78,6 @@ func isBefore(a, b *v1alpha1.LVMRecovery) bool {
 
 // recoveryName returns how messages name an LVMRecovery.
 func recoveryName(r *v1alpha1.LVMRecovery) string { return "LVMRecovery " + r.Namespace + "/" + r.Name }
-
-// recoveryCommandNames are the commands that carry out the actions.
-var recoveryCommandNames = map[v1alpha1.RecoveryAction]string{
-	v1alpha1.RecoveryRepairThinPool:    "repair",
-	v1alpha1.RecoveryRemoveLostDevices: "forget",
-	v1alpha1.RecoveryRestoreLabels:     "restore-labels",
-	v1alpha1.RecoveryRestoreMetadata:   "restore-metadata",
-	v1alpha1.RecoveryFreePoolSpace:     "trim",
-	v1alpha1.RecoveryDeleteOrphans:     "orphans delete",
-	v1alpha1.RecoveryImportVolumes:     "import",
-	v1alpha1.RecoveryCheckFileSystems:  "check",
-	v1alpha1.RecoveryAcceptMetadata:    "accept-metadata",
-}
-
-// maxCommandVolumes is the maximum number of volumes in a command that a message names.
-const maxCommandVolumes = 5
-
-// CommandOf returns the command that continues a recovery, or "" if it would be too long.
-func CommandOf(r *v1alpha1.LVMRecovery) string {
-	name := recoveryCommandNames[r.Spec.Action]
-	if name == "" || len(r.Spec.Volumes) > maxCommandVolumes {
-		return ""
-	}
-	command := fmt.Sprintf("kubectl lvms %s --node %s --class %s", name, r.Spec.NodeName, r.Spec.DeviceClassName)
-	for _, volume := range r.Spec.Volumes {
-		command += " --volume " + volume
-		for _, c := range r.Spec.Claims {
-			if c.Volume == volume {
-				command += "=" + c.Namespace + "/" + c.Name
-			}
-		}
-	}
-	return command
-}
 
 // cancellation returns the command that cancels a recovery.
 func cancellation(r *v1alpha1.LVMRecovery) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 var at = session.Target{Namespace: "storage", Node: "worker-1", Class: "vg1"}
@@ -194,7 +195,7 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 		open.Name = "mine"
 		open.Status = clitest.Awaiting(clitest.Harmless)
 		open.Status.Plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", open.Status.Plan)
-		if got := CommandOf(open); got != "kubectl lvms "+want {
+		if got := verdict.CommandOf(open); got != "kubectl lvms "+want {
 			t.Errorf("%s: got %s", action, got)
 		}
 		c := clitest.NewCluster(t, append(clitest.HealthyObjects("storage"), open)...)
@@ -203,7 +204,7 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 			"path: /spec/approvedPlan")
 	}
 	many := recoveryRequest{action: v1alpha1.RecoveryDeleteOrphans, at: at, volumes: strings.Split("abcdef", "")}.object()
-	if got := CommandOf(many); got != "" {
+	if got := verdict.CommandOf(many); got != "" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
-	"github.com/lvm-storage/lvm-operator/cli/objects"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 const (
@@ -55,7 +55,7 @@ func (e *Environment) CompleteDevices(command *cobra.Command) {
 			var devices []string
 			for i := range n.Status.Devices {
 				device := &n.Status.Devices[i]
-				if (node == "" || node == n.Name) && len(objects.ClassesOf(n, device)) > 0 {
+				if (node == "" || node == n.Name) && len(verdict.ClassesOf(n, device)) > 0 {
 					devices = append(devices, device.Name)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // Target is the device class of a node that a command is for.
@@ -97,7 +98,7 @@ func (t *Terminal) NoteTarget(s *Source, at Target, now time.Time) {
 	for _, note := range s.Notes {
 		fmt.Fprintln(t.ErrOut, "note:", note)
 	}
-	if reason, message := objects.NotCurrent(at.Status, now); reason != "" {
+	if reason, message := verdict.NotCurrent(at.Status, now); reason != "" {
 		fmt.Fprintf(t.ErrOut, "warning: node %s: the state is not current, and the node agent may not carry out "+
 			"anything: %s\n", at.Node, output.OneLine(message))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // newDevices returns the devices of nodes that are in one of the states, or all if there are no states.
@@ -21,7 +22,7 @@ func newDevices(nodes []v1alpha1.LVMVolumeGroupNodeStatus, states []string, now 
 			if len(states) == 0 || slices.Contains(states, string(device.State)) {
 				suspended, message := membershipOf(node, device)
 				all.Items = append(all.Items, output.Device{Node: node.Name,
-					DeviceClasses: objects.ClassesOf(node, device), Suspended: suspended, Message: message,
+					DeviceClasses: verdict.ClassesOf(node, device), Suspended: suspended, Message: message,
 					DeviceStatus: *device})
 			}
 		}
@@ -54,7 +55,7 @@ func membershipOf(node *v1alpha1.LVMVolumeGroupNodeStatus,
 	device *v1alpha1.DeviceStatus) (suspended bool, text string) {
 	for _, group := range node.Status.NodeStatus {
 		for _, pv := range group.PhysicalVolumes {
-			if objects.Uses(&v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}, device) {
+			if verdict.Uses(&v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}, device) {
 				suspended = suspended || pv.Suspended
 				text = cmp.Or(text, output.OneLine(pv.Message))
 			}

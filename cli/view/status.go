@@ -1,16 +1,23 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 func statusCommand(e *session.Environment) *cobra.Command {
@@ -68,31 +75,68 @@ func showStatus(ctx context.Context, e *session.Environment, o *output.Options, 
 	return nil
 }
 
+// observed are the objects of which `status` tells.
+type observed struct {
+	verdict.Objects
+	unreadable []output.Unreadable
+	notes      []string
+}
+
 // observe reads all objects that `status` needs. A kind that cannot be read does not keep it from reading the others.
 func observe(ctx context.Context, s *session.Source) (observed, error) {
 	var o observed
 	var err error
-	if o.clusters, err = s.Clusters(ctx); errors.Is(err, session.ErrNotInstalled) {
+	if o.Clusters, err = s.Clusters(ctx); errors.Is(err, session.ErrNotInstalled) {
 		return o, err
 	}
-	o.failed(session.ClustersResource, err)
-	o.operators, err = operators(ctx, s, o.clusters)
-	o.failed(session.DeploymentsResource, err)
-	o.nodeStatuses, err = s.NodeStatuses(ctx)
+	o.ClustersUnread = o.failed(session.ClustersResource, err)
+	o.Deployments, err = operators(ctx, s, o.Clusters)
+	o.DeploymentsUnread = o.failed(session.DeploymentsResource, err)
+	o.NodeStatuses, err = s.NodeStatuses(ctx)
 	o.failed(session.NodeStatusesResource, err)
-	o.recoveries, err = s.Recoveries(ctx)
+	o.Recoveries, err = s.Recoveries(ctx)
 	o.failed(session.RecoveriesResource, err)
-	o.volumes, err = s.Volumes(ctx)
+	o.Volumes, err = s.Volumes(ctx)
 	o.failed(session.VolumesResource, err)
 	slices.Sort(s.Notes)
 	o.notes = slices.Compact(s.Notes)
 	return o, nil
 }
 
-// failed records that a kind of object could not be read.
-func (o *observed) failed(resource string, err error) {
+// operators reads the Deployments of the operators of LVMClusters and of their standby replicas.
+func operators(ctx context.Context, s *session.Source, clusters []v1alpha1.LVMCluster) ([]appsv1.Deployment, error) {
+	var found []appsv1.Deployment
+	var read []string
+	for i := range clusters {
+		namespace := clusters[i].Namespace
+		if slices.Contains(read, namespace) {
+			continue
+		}
+		read = append(read, namespace)
+		for _, name := range []string{verdict.OperatorName, verdict.StandbyName} {
+			deployment := appsv1.Deployment{}
+			err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &deployment)
+			switch {
+			case err == nil:
+				found = append(found, deployment)
+			case apierrors.IsForbidden(err):
+				return nil, fmt.Errorf("cannot tell whether the operator runs: you need the permission for the verb "+
+					"get on the resource deployments of the API group apps in the namespace %s. Ask an "+
+					"administrator of the cluster for it: %w", namespace, err)
+			case !apierrors.IsNotFound(err):
+				return nil, fmt.Errorf("cannot tell whether the operator runs: read the Deployment %s/%s: %w",
+					namespace, name, err)
+			}
+		}
+	}
+	return found, nil
+}
+
+// failed returns true if a kind of object could not be read, and records that.
+func (o *observed) failed(resource string, err error) bool {
 	switch {
 	case err == nil:
+		return false
 	case errors.Is(err, session.ErrNotInstalled):
 		o.unreadable = append(o.unreadable, output.Unreadable{Resource: resource,
 			Message: "the API server does not have " + resource +
@@ -100,6 +144,50 @@ func (o *observed) failed(resource string, err error) {
 	default:
 		o.unreadable = append(o.unreadable, output.Unreadable{Resource: resource, Message: output.OneLine(err.Error())})
 	}
+	return true
+}
+
+// newStatus returns the problems in the objects. It depends only on its arguments.
+func newStatus(o observed, now time.Time) output.Status {
+	status := output.Status{TypeMeta: output.TypeMeta("Status"), LVMClusters: []output.Cluster{},
+		Problems: []output.Problem{}, Unreadable: append([]output.Unreadable{}, o.unreadable...), Notes: o.notes,
+		Complete: len(o.unreadable) == 0}
+	for _, p := range verdict.Problems(o.Objects, now) {
+		status.Problems = append(status.Problems, output.Problem{Reason: p.Reason, Node: p.Node,
+			DeviceClass: p.DeviceClass, Device: p.Device, Claim: p.Claim, Object: p.Object, Message: p.Message,
+			Action: p.Action})
+	}
+	status.SuspendedVolumes, status.SuspendedDevices = suspendedIn(o)
+	for _, cluster := range o.Clusters {
+		status.LVMClusters = append(status.LVMClusters, output.Cluster{Namespace: cluster.Namespace, Name: cluster.Name,
+			State: cmp.Or(cluster.Status.State, v1alpha1.LVMStatusUnknown), VolumeGroups: cluster.Status.VolumeGroups,
+			Size: cluster.Status.Size, Free: cluster.Status.Free})
+	}
+	status.Healthy = status.Complete && len(status.Problems) == 0
+	return status
+}
+
+// suspendedIn returns the numbers of suspended volumes and devices. They are no problem: somebody requested it.
+func suspendedIn(o observed) (volumes, devices int) {
+	for i := range o.Volumes {
+		if suspensionText(&o.Volumes[i]) != "" {
+			volumes++
+		}
+	}
+	for i := range o.NodeStatuses {
+		found := map[string]bool{} // several device classes can share a volume group
+		for _, group := range o.NodeStatuses[i].Status.NodeStatus {
+			for _, pv := range group.PhysicalVolumes {
+				found[pv.UUID] = found[pv.UUID] || pv.Suspended
+			}
+		}
+		for _, suspended := range found {
+			if suspended {
+				devices++
+			}
+		}
+	}
+	return volumes, devices
 }
 
 func printStatus(out, errOut io.Writer, o *output.Options, status output.Status) error {
@@ -123,19 +211,19 @@ func printStatus(out, errOut io.Writer, o *output.Options, status output.Status)
 }
 
 func printSummary(out io.Writer, status output.Status) {
-	problems := counted(len(status.Problems), "problem")
+	problems := output.CountOf(len(status.Problems), "problem", "problems")
 	switch {
 	case status.Healthy:
 		fmt.Fprintln(out, "Healthy")
 	case !status.Complete:
 		fmt.Fprintf(out, "Unknown: %s could not be read. %s found\n",
-			counted(len(status.Unreadable), "kind of object", "kinds of objects"), problems)
+			output.CountOf(len(status.Unreadable), "kind of object", "kinds of objects"), problems)
 	default:
 		fmt.Fprintf(out, "Not healthy: %s\n", problems)
 	}
 	if status.SuspendedVolumes+status.SuspendedDevices > 0 {
-		fmt.Fprintf(out, "Suspended: %s, %s\n", counted(status.SuspendedVolumes, "volume"),
-			counted(status.SuspendedDevices, "device"))
+		fmt.Fprintf(out, "Suspended: %s, %s\n", output.CountOf(status.SuspendedVolumes, "volume", "volumes"),
+			output.CountOf(status.SuspendedDevices, "device", "devices"))
 	}
 	for _, c := range status.LVMClusters {
 		fmt.Fprintf(out, "LVMCluster %s/%s: %s", c.Namespace, c.Name, c.State)
@@ -147,15 +235,4 @@ func printSummary(out io.Writer, status output.Status) {
 		}
 		fmt.Fprintln(out)
 	}
-}
-
-// counted returns a number with its noun. The plural is the noun with s if it is not given.
-func counted(n int, noun string, plural ...string) string {
-	if n != 1 {
-		noun += "s"
-		if len(plural) > 0 {
-			noun = plural[0]
-		}
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

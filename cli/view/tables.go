@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 func statusTable(status output.Status) *metav1.Table {
@@ -29,7 +29,7 @@ func deviceTable(devices output.DeviceList) *metav1.Table {
 		d := &devices.Items[i]
 		output.AddRow(table, d.Node, d.Name, string(d.State), output.SizeOf(d.Size), d.Type,
 			strings.Join(d.DeviceClasses, ","), codesOf(d), d.ID, d.Model, d.Serial, labelText(d.Labels),
-			joinTexts(d.Message, objects.MessagesOf(d.Reasons)))
+			joinTexts(d.Message, verdict.MessagesOf(d.Reasons)))
 	}
 	return table
 }

@@ -8,6 +8,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -16,34 +17,36 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // healthyState is a state without problems, for a test to change.
 func healthyState() observed {
-	return observed{clusters: []v1alpha1.LVMCluster{*clitest.HealthyCluster("storage")},
-		nodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{*clitest.HealthyNode("storage")},
-		volumes:      []topolvmv1.LogicalVolume{*clitest.Volume("pvc-1", "worker-1", "vg1", "shop/data")}}
+	return observed{Objects: verdict.Objects{Clusters: []v1alpha1.LVMCluster{*clitest.HealthyCluster("storage")},
+		Deployments:  []appsv1.Deployment{*clitest.OperatorOf("storage", 1)},
+		NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{*clitest.HealthyNode("storage")},
+		Volumes:      []topolvmv1.LogicalVolume{*clitest.Volume("pvc-1", "worker-1", "vg1", "shop/data")}}}
 }
 
 func TestProblems(t *testing.T) {
-	cluster := func(o *observed) *v1alpha1.LVMClusterStatus { return &o.clusters[0].Status }
-	node := func(o *observed) *v1alpha1.LVMVolumeGroupNodeStatusStatus { return &o.nodeStatuses[0].Status }
+	cluster := func(o *observed) *v1alpha1.LVMClusterStatus { return &o.Clusters[0].Status }
+	node := func(o *observed) *v1alpha1.LVMVolumeGroupNodeStatusStatus { return &o.NodeStatuses[0].Status }
 	group := func(o *observed) *v1alpha1.VGStatus { return &node(o).NodeStatus[0] }
 	recovery := func(o *observed, phase v1alpha1.RecoveryPhase) *v1alpha1.LVMRecoveryStatus {
 		r := clitest.WaitingRecovery("storage")
 		r.Status.Phase = phase
-		o.recoveries = append(o.recoveries, *r)
-		return &o.recoveries[0].Status
+		o.Recoveries = append(o.Recoveries, *r)
+		return &o.Recoveries[0].Status
 	}
 	tests := map[string]struct {
 		change func(*observed)
 		want   []string // REASON NODE CLASS OBJECT
 	}{
 		"none":          {func(*observed) {}, nil},
-		"no LVMCluster": {func(o *observed) { o.clusters = nil }, []string{"NoLVMCluster"}},
+		"no LVMCluster": {func(o *observed) { o.Clusters = nil }, []string{"NoLVMCluster"}},
 		"no status yet": {func(o *observed) { *cluster(o) = v1alpha1.LVMClusterStatus{} },
-			[]string{"NotObserved LVMCluster storage/lvmcluster", "NotObserved LVMCluster storage/lvmcluster"}},
-		"a new spec": {func(o *observed) { o.clusters[0].Generation = 2 },
+			[]string{"NotObserved LVMCluster storage/lvmcluster"}},
+		"a new spec": {func(o *observed) { o.Clusters[0].Generation = 2 },
 			[]string{"SpecNotObserved LVMCluster storage/lvmcluster"}},
 		"an operand failed": {func(o *observed) {
 			cluster(o).Conditions[1] = clitest.Condition(v1alpha1.ConditionResourcesAvailable,
@@ -130,9 +133,9 @@ func TestProblems(t *testing.T) {
 			recovery(o, v1alpha1.RecoveryNotApplicable).CompletionTime = &metav1.Time{Time: clitest.Now}
 		}, nil},
 		"a volume with a condition": {func(o *observed) {
-			o.volumes[0].Annotations[wellknown.ConditionAnnotation] = "the file system has errors"
+			o.Volumes[0].Annotations[wellknown.ConditionAnnotation] = "the file system has errors"
 		}, []string{"VolumeAbnormal worker-1 vg1 shop/data"}},
-		"a volume that failed": {func(o *observed) { o.volumes[0] = *clitest.FailedVolume() },
+		"a volume that failed": {func(o *observed) { o.Volumes[0] = *clitest.FailedVolume() },
 			[]string{"VolumeFailed worker-1 vg1 web/cache"}},
 	}
 	for name, test := range tests {
@@ -175,7 +178,8 @@ func copiedVolume(code codes.Code) *topolvmv1.LogicalVolume {
 // TestACopyInProgressIsNoProblem, unless the node agent reports an error.
 func TestACopyInProgressIsNoProblem(t *testing.T) {
 	for code, want := range map[codes.Code]int{codes.Aborted: 0, codes.Unavailable: 1, codes.NotFound: 1} {
-		if got := volumeProblems([]topolvmv1.LogicalVolume{*copiedVolume(code)}); len(got) != want {
+		o := verdict.Objects{ClustersUnread: true, Volumes: []topolvmv1.LogicalVolume{*copiedVolume(code)}}
+		if got := verdict.Problems(o, clitest.Now); len(got) != want {
 			t.Errorf("%s: problems %+v", code, got)
 		}
 	}

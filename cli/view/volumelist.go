@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // volumeFilter selects volumes. An empty field selects all.
@@ -85,18 +86,12 @@ func suspensionText(lv *topolvmv1.LogicalVolume) string {
 	return strings.Join(reasons, output.Separator)
 }
 
-// isCopying reports whether the data of another volume is being copied to a volume, which the node agent reports with
-// this code. Errors of a copy have other codes.
-func isCopying(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Spec.Source != "" && lv.Status.VolumeID == "" && lv.Status.Code == codes.Aborted
-}
-
 func stateOf(lv *topolvmv1.LogicalVolume) (output.VolumeState, string) {
 	condition := lv.Annotations[wellknown.ConditionAnnotation]
 	switch {
 	case lv.DeletionTimestamp != nil:
 		return output.VolumeDeleting, cmp.Or(lv.Status.Message, condition)
-	case isCopying(lv):
+	case verdict.IsCopying(lv):
 		return output.VolumeCopying, lv.Status.Message
 	case lv.Status.Code != codes.OK:
 		return output.VolumeFailed, cmp.Or(lv.Status.Message, lv.Status.Code.String())

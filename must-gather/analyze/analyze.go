@@ -4,24 +4,15 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
-// Severity is the severity of a Finding.
-type Severity string
-
-// Critical means that data is lost or at risk, or that something cannot be used. Warning means that something is wrong
-// or will be soon. Info is information for the reader.
-const (
-	Critical Severity = "critical"
-	Warning  Severity = "warning"
-	Info     Severity = "info"
-)
-
-var order = map[Severity]int{Critical: 0, Warning: 1, Info: 2}
+var order = map[verdict.Severity]int{verdict.Critical: 0, verdict.Warning: 1, verdict.Info: 2}
 
 // Finding is a problem, or information for the reader.
 type Finding struct {
-	Severity Severity `json:"severity"`
+	Severity verdict.Severity `json:"severity"`
 	// Rule is the name of the rule.
 	Rule string `json:"rule"`
 	// Text says what is wrong, where and why.
@@ -42,25 +33,27 @@ type rule struct {
 
 var rules = []rule{
 	{"node-not-ready", nodesNotReady},
-	{"volume-group", volumeGroups},
+	{"volume-group", problemsOf(verdict.VolumeGroup)},
 	{"device-moved", devicesMoved},
 	{"pool-fill", poolFill},
-	{"operator", operatorDown},
+	{"operator", problemsOf(verdict.Operator)},
 	{"crash-loop", crashLoops},
 	{"webhook-certificate", webhookCertificates},
 	{"claim-pending", claimsPending},
 	{"pod-waiting", podsWaiting},
-	{"volume", volumesBroken},
+	{"volume", problemsOf(verdict.Volume)},
 	{"driver-registration", driversNotRegistered},
 	{"agents", agentsMissing},
 	{"deletion-stuck", deletionsStuck},
-	{"node-not-observed", notObserved},
+	{"node-not-observed", problemsOf(verdict.Node)},
+	{"device", problemsOf(verdict.Device)},
 	{"certificate", certificates},
 	{"version-skew", versionSkew},
 	{"kernel-log", kernelLog},
-	{"lvmcluster", clusterConditions},
+	{"lvmcluster", problemsOf(verdict.Cluster)},
+	{"recovery", problemsOf(verdict.Recovery)},
 	{"alert", alerts},
-	{"orphans", orphans},
+	{"orphans", problemsOf(verdict.Orphan)},
 	{"not-collected", gaps},
 }
 

@@ -43,6 +43,7 @@ type Facts struct {
 	Clusters       []v1alpha1.LVMCluster
 	VolumeGroups   []v1alpha1.LVMVolumeGroup
 	NodeStatuses   []v1alpha1.LVMVolumeGroupNodeStatus
+	Recoveries     []v1alpha1.LVMRecovery
 	LogicalVolumes []topolvmv1.LogicalVolume
 	Nodes          []corev1.Node
 	CSINodes       []storagev1.CSINode
@@ -58,8 +59,6 @@ type Facts struct {
 	OpenShift      string
 	CSVs           []metav1.PartialObjectMetadata
 	Alerts         []Alert
-	// AlertsKnown reports whether Prometheus answered.
-	AlertsKnown bool
 	// Kernel has the lines about devices in the kernel log of each node.
 	Kernel map[string][]string
 	// Runbooks maps names of alerts to the runbook files in the archive.
@@ -103,6 +102,7 @@ func Load(files fs.FS, now time.Time) (*Facts, error) {
 	f.Clusters = each[v1alpha1.LVMCluster](l, own, "lvmclusters")
 	f.VolumeGroups = each[v1alpha1.LVMVolumeGroup](l, own, "lvmvolumegroups")
 	f.NodeStatuses = each[v1alpha1.LVMVolumeGroupNodeStatus](l, own, "lvmvolumegroupnodestatuses")
+	f.Recoveries = each[v1alpha1.LVMRecovery](l, own, "lvmrecoveries")
 	f.LogicalVolumes = each[topolvmv1.LogicalVolume](l, "topolvm.io", "logicalvolumes")
 	f.Nodes = each[corev1.Node](l, "core", "nodes")
 	f.CSINodes = each[storagev1.CSINode](l, "storage.k8s.io", "csinodes")
@@ -230,14 +230,12 @@ func (l *loader) openshift(f *Facts) {
 
 func (l *loader) alerts(f *Facts) {
 	var answer struct {
-		Status string `json:"status"`
-		Data   struct {
+		Data struct {
 			Alerts []Alert `json:"alerts"`
 		} `json:"data"`
 	}
 	if l.json("monitoring/alerts.json", &answer) {
 		f.Alerts = answer.Data.Alerts
-		f.AlertsKnown = answer.Status == "success"
 	}
 }
 

@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
 const (
 	nameLabel    = "app.kubernetes.io/name"
-	operatorName = "lvms-operator"
-	// standbyName is the name of the Deployment with the standby replicas of the operator.
-	standbyName = "lvms-operator-standby"
-	agentName   = "vg-manager"
+	operatorName = verdict.OperatorName
+	agentName    = "vg-manager"
 )
 
 // whole reports whether all objects of a resource were read. Only then does a missing object mean that it does not

@@ -5,11 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -36,60 +33,17 @@ func nodesNotReady(f *Facts) []Finding {
 		c := notReady(f, node)
 		switch {
 		case c != nil:
-			found = append(found, Finding{Severity: Critical, Runbook: "LVMSAgentDown",
+			found = append(found, Finding{Severity: verdict.Critical, Runbook: "LVMSAgentDown",
 				Text: fmt.Sprintf("node %s has not been ready since %s (%s: %s); %s", node,
 					at(c.LastTransitionTime.Time),
 					c.Reason, c.Message, held),
 				Do: "repair the node; if it is permanently lost, see docs/how-to/lose-a-node.md"})
 		case whole(f, "nodes") && len(f.Nodes) > 0 && !known.Has(node) && len(claims) > 0:
-			found = append(found, Finding{Severity: Critical,
+			found = append(found, Finding{Severity: verdict.Critical,
 				Text: fmt.Sprintf("node %s no longer exists; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
 		}
 	}
 	return found
-}
-
-// volumeGroups finds unhealthy volume groups in the node statuses.
-func volumeGroups(f *Facts) []Finding {
-	var found []Finding
-	for i := range f.NodeStatuses {
-		node := f.NodeStatuses[i].Name
-		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
-			found = append(found, volumeGroup(node, vg)...)
-		}
-	}
-	return found
-}
-
-func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
-	var found []Finding
-	where := fmt.Sprintf("device class %s on node %s", vg.Name, node)
-	for _, c := range vg.Conditions {
-		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRAIDSyncing {
-			continue
-		}
-		meaning := verdict.Of(c.Reason)
-		finding := Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", where, c.Reason, c.Message),
-			Runbook: meaning.Runbook}
-		if meaning.Endangers && c.Status == metav1.ConditionFalse {
-			finding.Severity = Critical
-		}
-		found = append(found, finding)
-	}
-	if len(found) > 0 {
-		return found
-	}
-	switch vg.Status {
-	case v1alpha1.VGStatusFailed:
-		return []Finding{{Severity: Critical, Text: fmt.Sprintf("%s could not be set up: %s", where, vg.Reason),
-			Runbook: "LVMSVolumeGroupFailed"}}
-	case v1alpha1.VGStatusDegraded:
-		return []Finding{{Severity: Warning, Text: fmt.Sprintf("%s is degraded: %s", where, vg.Reason),
-			Runbook: "LVMSVolumeGroupDegraded"}}
-	case v1alpha1.VGStatusProgressing:
-		return []Finding{{Severity: Info, Text: fmt.Sprintf("%s is in progress: %s", where, vg.Reason)}}
-	}
-	return nil
 }
 
 // devicesMoved finds paths of a device class that no longer resolve to their device, which now has another name.
@@ -106,7 +60,7 @@ func devicesMoved(f *Facts) []Finding {
 				if device == nil || leads(device, pv.Path) {
 					continue
 				}
-				found = append(found, Finding{Severity: Warning,
+				found = append(found, Finding{Severity: verdict.Warning,
 					Text: fmt.Sprintf(
 						"device class %s names %s on node %s, which no longer exists: the device (%s) is now %s",
 						vg.Name, pv.Path, status.Name, pv.DeviceID, device.Name),
@@ -185,40 +139,16 @@ func sizeOf(pool *v1alpha1.ThinPoolStatus, part string) string {
 	return pool.Size.String()
 }
 
-func fillSeverity(percent int32) Severity {
+func fillSeverity(percent int32) verdict.Severity {
 	switch {
 	case percent >= full:
-		return Critical
+		return verdict.Critical
 	case percent >= nearFull:
-		return Warning
+		return verdict.Warning
 	case percent >= noteworthy:
-		return Info
+		return verdict.Info
 	}
 	return ""
-}
-
-// notObserved finds nodes that their agent could not observe, or has not for too long, so that their status is
-// outdated.
-func notObserved(f *Facts) []Finding {
-	var found []Finding
-	for i := range f.NodeStatuses {
-		name := f.NodeStatuses[i].Name
-		status := f.NodeStatuses[i].Status
-		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDevicesObserved)
-		why := ""
-		switch {
-		case c != nil && c.Status == metav1.ConditionFalse:
-			why = fmt.Sprintf("node %s could not be observed, and its status is what was observed before: %s",
-				name, c.Message)
-		case status.IsStale(f.Now):
-			why = fmt.Sprintf("the node agent has not observed node %s since %s: its status may be outdated", name,
-				status.LastObserved.UTC().Format(time.RFC3339))
-		default:
-			continue
-		}
-		found = append(found, Finding{Severity: Warning, Runbook: "LVMSNodeNotObserved", Text: why})
-	}
-	return found
 }
 
 // driversNotRegistered finds nodes with a running agent on which the driver is not registered, so that no volume can be
@@ -240,7 +170,7 @@ func driversNotRegistered(f *Facts) []Finding {
 		node := pod.Spec.NodeName
 		if len(f.CSINodes) > 0 && pod.Status.Phase == corev1.PodRunning && notReady(f, node) == nil &&
 			!registered.Has(node) {
-			found = append(found, Finding{Severity: Warning,
+			found = append(found, Finding{Severity: verdict.Warning,
 				Text: fmt.Sprintf("the kubelet of node %s has not registered the CSI driver %s: no volume can be "+
 					"mounted there",
 					node, wellknown.DriverName),
@@ -278,7 +208,7 @@ func kernelLog(f *Facts) []Finding {
 			last[name] = line
 		}
 		for _, name := range sets.List(sets.KeySet(count)) {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSDeviceFailing",
+			found = append(found, Finding{Severity: verdict.Warning, Runbook: "LVMSDeviceFailing",
 				Text: fmt.Sprintf("the kernel of node %s has %d lines about errors of %s, the last: %s", node,
 					count[name], name, last[name])})
 		}

@@ -11,51 +11,11 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
-
-// operatorDown finds installations without an available operator.
-func operatorDown(f *Facts) []Finding {
-	var found []Finding
-	seen := false
-	for i := range f.Deployments {
-		d := &f.Deployments[i]
-		if d.Name != operatorName {
-			continue
-		}
-		seen = true
-		if d.Status.AvailableReplicas > 0 || standbyServes(f, d.Namespace) {
-			continue
-		}
-		why := fmt.Sprintf("%d of its Pods exist", d.Status.Replicas)
-		for _, c := range d.Status.Conditions {
-			if c.Status != corev1.ConditionTrue || c.Reason == "FailedCreate" {
-				why += "; " + c.Message
-			}
-		}
-		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-			why = "it is scaled to 0"
-		}
-		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
-			Text: fmt.Sprintf("the operator (Deployment %s/%s) is not running: %s: volumes are not created or "+
-				"deleted, and changes to LVMClusters are rejected", d.Namespace, d.Name, why)})
-	}
-	if !seen && whole(f, "deployments") && (len(f.Clusters) > 0 || len(f.DaemonSets) > 0) {
-		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
-			Text: "the Deployment " + operatorName + " does not exist: volumes are not created or deleted",
-			Do:   "reinstall the operator: docs/how-to/install.md"})
-	}
-	return found
-}
-
-// standbyServes reports whether a standby replica is available in a namespace. It takes over from the operator.
-func standbyServes(f *Facts, namespace string) bool {
-	return slices.ContainsFunc(f.Deployments, func(d appsv1.Deployment) bool {
-		return d.Name == standbyName && d.Namespace == namespace && d.Status.AvailableReplicas > 0
-	})
-}
 
 // manyRestarts is the number of restarts of a ready container from which there is a finding.
 const manyRestarts = 3
@@ -92,11 +52,11 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 	w := s.State.Waiting
 	switch {
 	case w != nil && w.Reason == "CrashLoopBackOff", s.RestartCount >= restarts(s) && recently(f, s):
-		return &Finding{Severity: Critical, Runbook: runbook,
+		return &Finding{Severity: verdict.Critical, Runbook: runbook,
 			Text: fmt.Sprintf("%s was restarted %d times%s", what, s.RestartCount, ended), Do: do}
 	case w != nil && (strings.Contains(w.Reason, "Err") || strings.Contains(w.Reason, "BackOff") ||
 		strings.Contains(w.Reason, "Invalid")):
-		return &Finding{Severity: Critical, Runbook: runbook,
+		return &Finding{Severity: verdict.Critical, Runbook: runbook,
 			Text: fmt.Sprintf("%s does not start: %s: %s", what, w.Reason, w.Message)}
 	}
 	return nil
@@ -137,7 +97,7 @@ func agentsMissing(f *Facts) []Finding {
 			}
 		}
 		if lacking := int(d.Status.DesiredNumberScheduled-d.Status.NumberReady) - away; lacking > 0 {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
+			found = append(found, Finding{Severity: verdict.Warning, Runbook: "LVMSAgentDown",
 				Text: fmt.Sprintf("%d of %d agents (DaemonSet %s/%s) are not ready: %s",
 					d.Status.DesiredNumberScheduled-d.Status.NumberReady, d.Status.DesiredNumberScheduled, d.Namespace,
 					d.Name, some(unready(f), 8)),
@@ -145,7 +105,7 @@ func agentsMissing(f *Facts) []Finding {
 					"expanded"})
 		}
 		if d.Status.DesiredNumberScheduled == 0 && len(f.NodeStatuses) > 0 {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
+			found = append(found, Finding{Severity: verdict.Warning, Runbook: "LVMSAgentDown",
 				Text: fmt.Sprintf("no node can run a node agent (DaemonSet %s/%s): its node selector matches no "+
 					"node",
 					d.Namespace, d.Name)})
@@ -172,7 +132,7 @@ func webhookCertificates(f *Facts) []Finding {
 	for i := range f.Webhooks {
 		for _, hook := range f.Webhooks[i].Webhooks {
 			if err := trusted(f, &hook); err != nil {
-				found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
+				found = append(found, Finding{Severity: verdict.Critical, Runbook: "LVMSCertificateExpiring",
 					Text: fmt.Sprintf("webhook certificate: ValidatingWebhookConfiguration %s: %v: the API server "+
 						"rejects every change to an LVMCluster", f.Webhooks[i].Name, err),
 					Do: "to issue a new certificate, delete Secret " + webhookSecret +
@@ -244,12 +204,13 @@ func certificates(f *Facts) []Finding {
 		what := fmt.Sprintf("the certificate in Secret %s/%s", s.Namespace, s.Name)
 		switch {
 		case err != nil:
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s cannot be read: %v", what, err)})
+			found = append(found, Finding{Severity: verdict.Warning,
+				Text: fmt.Sprintf("%s cannot be read: %v", what, err)})
 		case f.Now.After(leaf.NotAfter):
-			found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
+			found = append(found, Finding{Severity: verdict.Critical, Runbook: "LVMSCertificateExpiring",
 				Text: fmt.Sprintf("%s expired at %s", what, at(leaf.NotAfter))})
 		case leaf.NotAfter.Sub(f.Now) < soon:
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSCertificateExpiring",
+			found = append(found, Finding{Severity: verdict.Warning, Runbook: "LVMSCertificateExpiring",
 				Text: fmt.Sprintf("%s expires at %s, and was not renewed", what, at(leaf.NotAfter))})
 		}
 	}
@@ -274,7 +235,7 @@ func versionSkew(f *Facts) []Finding {
 	var found []Finding
 	for _, image := range sets.List(sets.KeySet(others)) {
 		slices.Sort(others[image])
-		found = append(found, Finding{Severity: Warning,
+		found = append(found, Finding{Severity: verdict.Warning,
 			Text: fmt.Sprintf("%d node agents run image %s instead of the image of the operator: nodes %s",
 				len(others[image]), image,
 				some(others[image], 8)),

@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -39,7 +40,12 @@ func node(name string, ready corev1.ConditionStatus, bytes string) corev1.Node {
 
 func nodeStatus(name string, groups ...v1alpha1.VGStatus) v1alpha1.LVMVolumeGroupNodeStatus {
 	return v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: named("ns", name),
-		Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: groups}}
+		Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: groups,
+			Conditions: []metav1.Condition{trueCondition("DevicesObserved")}}}
+}
+
+func trueCondition(kind string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind}
 }
 
 func falseCondition(kind, reason, message string) metav1.Condition {
@@ -72,7 +78,7 @@ func operator(image string, available int32) appsv1.Deployment {
 
 func standby(namespace string, available int32) appsv1.Deployment {
 	d := operator("i", available)
-	d.ObjectMeta = named(namespace, standbyName)
+	d.ObjectMeta = named(namespace, verdict.StandbyName)
 	return d
 }
 
@@ -168,34 +174,37 @@ func TestRules(t *testing.T) {
 		"a node is gone": {nodesNotReady, Facts{Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, "")},
 			LogicalVolumes: []topolvmv1.LogicalVolume{volume("a", "node9", "shop/data")}},
 			[]string{"critical", "node9 no longer exists", "shop/data"}},
-		"a device is missing": {volumeGroups,
+		"a device is missing": {problemsOf(verdict.VolumeGroup),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
-				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusDegraded, Reason: "x",
+				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusDegraded,
+					Reason: "is missing the physical volume P; volumes at risk: shop/data",
 					Conditions: []metav1.Condition{falseCondition("DevicesHealthy", v1alpha1.ReasonDeviceMissing,
 						"is missing the physical volume P; volumes at risk: shop/data")}})}},
 			[]string{"critical", "vg1 on node node1: DeviceMissing", "shop/data"}},
-		"redundancy is lost": {volumeGroups, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
-			v1alpha1.VGStatus{Name: "vg1",
-				Conditions: []metav1.Condition{falseCondition("RAIDHealthy", v1alpha1.ReasonRAIDDegraded,
-					"lacks a device")}})}}, []string{"warning", "RAIDDegraded"}},
-		"a new volume is synchronized": {volumeGroups,
+		"redundancy is lost": {problemsOf(verdict.VolumeGroup), Facts{
+			NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
+				v1alpha1.VGStatus{Name: "vg1",
+					Conditions: []metav1.Condition{falseCondition("RAIDHealthy", v1alpha1.ReasonRAIDDegraded,
+						"lacks a device")}})}}, []string{"warning", "RAIDDegraded"}},
+		"a new volume is synchronized": {problemsOf(verdict.VolumeGroup),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1", v1alpha1.VGStatus{Name: "vg1",
 				Conditions: []metav1.Condition{falseCondition("RAIDHealthy", v1alpha1.ReasonRAIDSyncing,
-					"10 %")}})}}, nil},
-		"a group could not be made": {volumeGroups,
+					"10 %")}})}}, []string{"info", "RAIDSyncing: 10 %"}},
+		"a group could not be made": {problemsOf(verdict.VolumeGroup),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusFailed, Reason: "no device"})}},
 			[]string{"critical", "no device"}},
-		"a group is degraded": {volumeGroups,
+		"a group is degraded": {problemsOf(verdict.VolumeGroup),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusDegraded, Reason: "foreign"})}},
 			[]string{"warning", "foreign"}},
-		"a group is being made": {volumeGroups,
+		"a group is being made": {problemsOf(verdict.VolumeGroup),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusProgressing, Reason: "wiping"})}},
 			[]string{"info", "wiping"}},
-		"a group is ready": {volumeGroups, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
-			pool(10, 10))}}, nil},
+		"a group is ready": {problemsOf(verdict.VolumeGroup), Facts{
+			NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
+				pool(10, 10))}}, nil},
 
 		"a path leads elsewhere": {devicesMoved, moved("/dev/sdb", "/dev/sdc", "wwn-1"),
 			[]string{"warning", "names /dev/sdb on node node1, which no longer exists", "(serial:S1) is now /dev/sdc", "wwn-1"}},
@@ -216,16 +225,20 @@ func TestRules(t *testing.T) {
 		"a pool has room": {poolFill, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 			pool(74, 74))}}, nil},
 
-		"no operator serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 0)}},
-			[]string{"critical", "ns/lvms-operator) is not running"}},
-		"an operator serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 1)}}, nil},
-		"a standby serves": {operatorDown, Facts{Deployments: []appsv1.Deployment{operator("i", 0), standby("ns", 1)}},
+		"no operator serves": {problemsOf(verdict.Operator), Facts{Deployments: []appsv1.Deployment{operator("i", 0)}},
+			[]string{"critical", "Deployment ns/lvms-operator: OperatorUnavailable: " +
+				"The operator has no Pod that is ready"}},
+		"an operator serves": {problemsOf(verdict.Operator),
+			Facts{Deployments: []appsv1.Deployment{operator("i", 1)}}, nil},
+		"a standby serves": {problemsOf(verdict.Operator),
+			Facts{Deployments: []appsv1.Deployment{operator("i", 0), standby("ns", 1)}},
 			nil},
-		"the standby of another namespace serves": {operatorDown,
+		"the standby of another namespace serves": {problemsOf(verdict.Operator),
 			Facts{Deployments: []appsv1.Deployment{operator("i", 0), standby("other", 1)}},
-			[]string{"critical", "ns/lvms-operator) is not running"}},
-		"there is none": {operatorDown, Facts{Clusters: []v1alpha1.LVMCluster{{}}},
-			[]string{"critical", "the Deployment lvms-operator does not exist"}},
+			[]string{"critical", "Deployment ns/lvms-operator: OperatorUnavailable: " +
+				"The operator has no Pod that is ready"}},
+		"there is none": {problemsOf(verdict.Operator), Facts{Clusters: []v1alpha1.LVMCluster{{}}},
+			[]string{"critical", "The Deployment of the operator does not exist"}},
 
 		"an agent does not stay up": {crashLoops,
 			Facts{Now: now, Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, "")},
@@ -337,11 +350,11 @@ func TestRules(t *testing.T) {
 			CSINodes: []storagev1.CSINode{{ObjectMeta: named("", "node1"),
 				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "topolvm.io"}}}}}}, nil},
 
-		"a volume is broken": {volumesBroken,
+		"a volume is broken": {problemsOf(verdict.Volume),
 			Facts{LogicalVolumes: []topolvmv1.LogicalVolume{withCondition(volume("a", "node1", "shop/data"),
 				"read-only")}}, []string{"warning", "shop/data", "read-only"}},
-		"a volume is well": {volumesBroken, Facts{LogicalVolumes: []topolvmv1.LogicalVolume{volume("a", "node1",
-			"shop/data")}}, nil},
+		"a volume is well": {problemsOf(verdict.Volume),
+			Facts{LogicalVolumes: []topolvmv1.LogicalVolume{volume("a", "node1", "shop/data")}}, nil},
 
 		"a deletion waits": {deletionsStuck,
 			Facts{Now: now, Clusters: []v1alpha1.LVMCluster{{ObjectMeta: metav1.ObjectMeta{Name: "c",
@@ -351,37 +364,41 @@ func TestRules(t *testing.T) {
 			Facts{Now: now, Clusters: []v1alpha1.LVMCluster{{ObjectMeta: metav1.ObjectMeta{Name: "c",
 				DeletionTimestamp: deleted(time.Minute)}}}}, nil},
 
-		"a node could not be looked at": {notObserved,
+		"a node could not be looked at": {problemsOf(verdict.Node),
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
 				Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
 					Conditions: []metav1.Condition{falseCondition("DevicesObserved", "ObservationFailed",
 						"lsblk hangs")}}}}}, []string{"warning", "node1", "lsblk hangs"}},
-		"nobody has looked for an hour": {notObserved,
+		"nobody has looked for an hour": {problemsOf(verdict.Node),
 			Facts{Now: now, NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
 				Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Hour)}}}},
-			[]string{"warning", "has not observed node node1 since"}},
-		"the operator noticed that": {notObserved,
+			[]string{"warning", "node node1: ObservationOutdated: The node agent has not observed the node since " +
+				"2026-03-01T11"}},
+		"the operator noticed that": {problemsOf(verdict.Node),
 			Facts{Now: now, NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
 				Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Hour),
 					Conditions: []metav1.Condition{{Type: "DevicesObserved", Status: metav1.ConditionUnknown,
 						Reason: "ObservationOutdated"}}}}}},
-			[]string{"warning", "has not observed node node1 since"}},
-		"somebody has just looked": {notObserved,
+			[]string{"warning", "node node1: ObservationOutdated: The node agent has not observed the node since " +
+				"2026-03-01T11"}},
+		"somebody has just looked": {problemsOf(verdict.Node),
 			Facts{Now: now, NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
-				Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Minute)}}}}, nil},
+				Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Minute),
+					Conditions: []metav1.Condition{trueCondition("DevicesObserved")}}}}}, nil},
 		"the kernel tells of errors": {kernelLog,
 			Facts{Kernel: map[string][]string{"node1": {"[1.0] I/O error, dev sdb, sector 8",
 				"[2.0] I/O error, dev sdb, sector 16"}}},
 			[]string{"warning", "node1 has 2 lines about errors of sdb", "sector 16"}},
-		"operands are not applied": {clusterConditions,
+		"operands are not applied": {problemsOf(verdict.Cluster),
 			Facts{Clusters: []v1alpha1.LVMCluster{
 				{Status: v1alpha1.LVMClusterStatus{Conditions: []metav1.Condition{falseCondition("ResourcesAvailable",
-					"ResourcesSyncIncomplete", "forbidden")}}}}}, []string{"warning", "forbidden"}},
-		"nobody looked": {clusterConditions, Facts{Clusters: []v1alpha1.LVMCluster{{}}},
+					"ResourcesSyncIncomplete", "forbidden"), trueCondition("VolumeGroupsReady")}}}}},
+			[]string{"warning", "forbidden"}},
+		"nobody looked": {problemsOf(verdict.Cluster), Facts{Clusters: []v1alpha1.LVMCluster{{}}},
 			[]string{"warning", "has not been reconciled"}},
-		"nothing is set up":    {clusterConditions, Facts{}, []string{"info", "no LVMCluster"}},
-		"whether is not known": {clusterConditions, unread("lvmclusters.lvm.topolvm.io of namespace a"), nil},
-		"Deployments are not known": {operatorDown,
+		"nothing is set up":    {problemsOf(verdict.Cluster), Facts{}, []string{"info", "no LVMCluster"}},
+		"whether is not known": {problemsOf(verdict.Cluster), unread("lvmclusters.lvm.topolvm.io of namespace a"), nil},
+		"Deployments are not known": {problemsOf(verdict.Operator),
 			with(unread("deployments.apps of namespace a"),
 				func(f *Facts) { f.Clusters = []v1alpha1.LVMCluster{{}} }), nil},
 		"CSINodes are not known": {driversNotRegistered, with(unread("csinodes.storage.k8s.io"), func(f *Facts) {
@@ -400,10 +417,14 @@ func TestRules(t *testing.T) {
 			"node1")}}, []string{"critical", "firing alert LVMSDeviceMissing: vg1 node1"}},
 		"an alert is pending": {alerts, Facts{Alerts: []Alert{alert("LVMSDeviceMissing", "critical", "pending", "vg1",
 			"node1")}}, nil},
-		"there are orphans": {orphans, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
-			v1alpha1.VGStatus{Name: "vg1", OrphanCount: 40,
-				Orphans: []v1alpha1.OrphanStatus{{Kind: "Object", Name: "o"}}})}},
-			[]string{"info", "40 orphans: Object o"}},
+		"there are orphans": {problemsOf(verdict.Orphan), Facts{
+			NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
+				v1alpha1.VGStatus{Name: "vg1", OrphanCount: 1,
+					Orphans: []v1alpha1.OrphanStatus{{Kind: "Object", Name: "o"}}})}},
+			[]string{"info", "o in device class vg1 on node node1: OrphanObject: ", "attach the disks"}},
+		"there are orphans that are not listed": {problemsOf(verdict.Orphan), Facts{
+			NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
+				v1alpha1.VGStatus{Name: "vg1", OrphanCount: 40})}}, []string{"info", "40 more orphans"}},
 		"reads failed": {gaps, Facts{Failures: archive.Failures{Failures: []archive.Failure{{What: "pods",
 			Error: "no"}}}}, []string{"info", "could not be read: pods: no"}},
 		"a program failed": {gaps, Facts{Collected: map[string]gatherindex.Index{
@@ -500,7 +521,7 @@ func TestFindingsThatComeByTheThousandAreBounded(t *testing.T) {
 		f.LogicalVolumes = append(f.LogicalVolumes,
 			withCondition(volume(fmt.Sprint("v", i), "node1", fmt.Sprint("shop/c", i)), "broken"))
 	}
-	found := volumesBroken(&f)
+	found := problemsOf(verdict.Volume)(&f)
 	if len(found) != maxOfARule+1 || !strings.Contains(found[maxOfARule].Text, "2980 more volumes") {
 		t.Errorf("%d findings, the last: %+v", len(found), found[len(found)-1])
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -89,9 +90,9 @@ func Summarize(f *Facts) *Summary {
 		hasRunbooks: len(f.Runbooks) > 0}
 	for _, finding := range s.Findings {
 		switch finding.Severity {
-		case Critical:
+		case verdict.Critical:
 			s.Critical++
-		case Warning:
+		case verdict.Warning:
 			s.Warnings++
 		}
 	}
@@ -108,7 +109,7 @@ func Summarize(f *Facts) *Summary {
 
 // needed lists the prefixes of failures after which the storage cannot be called healthy.
 var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses",
-	"pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
+	"lvmrecoveries", "pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
 
 // notRead lists what was necessary but could not be read. It includes broken files.
 func notRead(f *Facts) []string {
@@ -281,7 +282,7 @@ func (s *Summary) top() (lines []string, rest []Finding) {
 	more := map[string]int{}
 	var rules []string
 	for _, f := range s.Findings {
-		if f.Severity == Info || len(lines) >= maxTop {
+		if f.Severity == verdict.Info || len(lines) >= maxTop {
 			rest = append(rest, f)
 			continue
 		}
@@ -298,7 +299,7 @@ func (s *Summary) top() (lines []string, rest []Finding) {
 	for _, key := range rules {
 		if len(lines) < maxTop+4 {
 			lines = append(lines, fmt.Sprintf("%d more of the rule %s: see Further", more[key],
-				strings.TrimSuffix(strings.TrimSuffix(key, string(Critical)), string(Warning))))
+				strings.TrimSuffix(strings.TrimSuffix(key, string(verdict.Critical)), string(verdict.Warning))))
 		}
 	}
 	return lines, rest

@@ -31,10 +31,11 @@ metadata: {name: node1}
 status: {nodeInfo: {kubeletVersion: v1.36.3, kernelVersion: "6.1"}, conditions: [{type: Ready, status: "True"}]}
 `),
 		own + "lvm.topolvm.io/lvmclusters/my-lvmcluster.yaml": file(
-			`{metadata: {name: my-lvmcluster}, status: {conditions: [{type: ResourcesAvailable, status: "True"}]}}`),
+			`{metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}, status: {conditions: [{type: Ready, status: "True"}, {type: ResourcesAvailable, status: "True"}, {type: VolumeGroupsReady, status: "True"}]}}`),
 		own + "lvm.topolvm.io/lvmvolumegroupnodestatuses/node1.yaml": file(`
 metadata: {name: node1}
 status:
+  conditions: [{type: DevicesObserved, status: "True"}]
   devices: [{name: /dev/sdx, state: Excluded, reasons: [{code: Mounted}]}]
   nodeStatus: [{name: vg1, status: Ready, size: 10Gi, free: 1Gi, devices: [/dev/sdb], thinPool: {name: pool, size: 9Gi, metadataSize: 1Gi, dataPercent: 12, metadataPercent: 3}}]
 `),
@@ -130,7 +131,7 @@ func TestTheTopNamesEachCauseAndIsShort(t *testing.T) {
 	lines := strings.Split(s.Markdown(), "\n")
 	head := strings.Join(lines[:30], "\n")
 	for _, want := range []string{"not healthy: 52 critical, 0 warnings", "node node00 has not been ready",
-		"46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "is not running"} {
+		"46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "has no Pod that is ready"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("%q is not in the first 30 lines:\n%s", want, head)
 		}

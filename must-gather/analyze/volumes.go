@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/verdict"
 )
 
 // claimsPending finds claims without a volume, with the reason.
@@ -29,7 +30,7 @@ func claimsPending(f *Facts) []Finding {
 		}
 		severity, why := pending(f, claim)
 		found = append(found, Finding{Severity: severity,
-			Runbook: map[Severity]string{Warning: "LVMSProvisioningFailing"}[severity],
+			Runbook: map[verdict.Severity]string{verdict.Warning: "LVMSProvisioningFailing"}[severity],
 			Text: fmt.Sprintf("claim %s/%s (%s, %s) is %s: %s", claim.Namespace, claim.Name, requested(claim),
 				className(claim), cmp.Or(string(claim.Status.Phase), "Pending"), why)})
 	}
@@ -48,19 +49,19 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 }
 
 // pending returns why a claim has no volume: the latest event, and whether the capacity of the nodes is sufficient.
-func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
+func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (verdict.Severity, string) {
 	if claim.Status.Phase == corev1.ClaimLost {
-		return Critical, "its PersistentVolume " + claim.Spec.VolumeName + " is gone"
+		return verdict.Critical, "its PersistentVolume " + claim.Spec.VolumeName + " is gone"
 	}
 	class := classOf(f, claim)
 	if class == nil && !whole(f, "storageclasses") {
-		return Warning, "its StorageClass could not be read"
+		return verdict.Warning, "its StorageClass could not be read"
 	}
 	if class == nil {
-		return Warning, "its StorageClass does not exist"
+		return verdict.Warning, "its StorageClass does not exist"
 	}
 	var reasons []string
-	severity := Warning
+	severity := verdict.Warning
 	if capacity := tooSmall(f, class, claim); capacity != "" {
 		reasons = append(reasons, capacity)
 	}
@@ -80,7 +81,7 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	if len(users) == 0 && waits {
 		if len(reasons) == 0 {
-			severity = Info
+			severity = verdict.Info
 		}
 		reasons = append(reasons, "no Pod uses it yet; its volume is created for the first Pod that does")
 	}
@@ -155,7 +156,7 @@ func podsWaiting(f *Facts) []Finding {
 		last := lastEvent(f, "Pod", pod.Namespace, pod.Name,
 			func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
 		if last != nil {
-			found = append(found, Finding{Severity: Warning,
+			found = append(found, Finding{Severity: verdict.Warning,
 				Text: fmt.Sprintf("pod %s/%s (claims %s; node %s) does not start: %s: %s", pod.Namespace, pod.Name,
 					some(claims, 3), cmp.Or(pod.Spec.NodeName, "none yet"), last.Reason, last.Message)})
 		}
@@ -172,22 +173,6 @@ func claimsIn(pod *corev1.Pod) []string {
 		}
 	}
 	return claims
-}
-
-// volumesBroken finds volumes for which their agent reports a problem.
-func volumesBroken(f *Facts) []Finding {
-	var found []Finding
-	for i := range f.LogicalVolumes {
-		lv := &f.LogicalVolumes[i]
-		what := fmt.Sprintf("volume %s (claim %s) on node %s", lv.Name, claimOf(lv), lv.Spec.NodeName)
-		if text := lv.Annotations[wellknown.ConditionAnnotation]; text != "" {
-			found = append(found, Finding{Severity: Warning, Text: what + ": " + text})
-		} else if lv.Status.Message != "" && lv.Status.Code != 0 {
-			found = append(found, Finding{Severity: Warning,
-				Text: fmt.Sprintf("%s: %s: %s", what, lv.Status.Code, lv.Status.Message)})
-		}
-	}
-	return shortened(found, "volumes have problems")
 }
 
 // maxOfARule is the maximum number of findings of a rule that may find thousands.
@@ -209,7 +194,7 @@ func deletionsStuck(f *Facts) []Finding {
 	var found []Finding
 	look := func(kind string, o *metav1.ObjectMeta, why string) {
 		if o.DeletionTimestamp != nil && f.Now.Sub(o.DeletionTimestamp.Time) > patience {
-			found = append(found, Finding{Severity: Warning,
+			found = append(found, Finding{Severity: verdict.Warning,
 				Text: fmt.Sprintf("%s %s has been terminating since %s, blocked by %s%s", kind, o.Name,
 					at(o.DeletionTimestamp.Time), some(o.Finalizers, 3), why)})
 		}
@@ -231,67 +216,24 @@ func deletionsStuck(f *Facts) []Finding {
 	return shortened(found, "objects are blocked in deletion")
 }
 
-// clusterConditions finds problems of LVMClusters beyond their volume groups.
-func clusterConditions(f *Facts) []Finding {
-	if len(f.Clusters) == 0 {
-		if !whole(f, "lvmclusters") {
-			return nil // It is unknown whether there is one; another finding reports the failure.
-		}
-		return []Finding{{Severity: Info, Text: "no LVMCluster exists: no storage is configured"}}
-	}
-	var found []Finding
-	for i := range f.Clusters {
-		c := meta.FindStatusCondition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
-		switch {
-		case c == nil:
-			found = append(found, Finding{Severity: Warning,
-				Text: fmt.Sprintf("LVMCluster %s/%s has not been reconciled: it has no conditions",
-					f.Clusters[i].Namespace, f.Clusters[i].Name)})
-		case c.Status != metav1.ConditionTrue:
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSClusterNotReady",
-				Text: fmt.Sprintf("LVMCluster %s/%s: %s: %s", f.Clusters[i].Namespace, f.Clusters[i].Name,
-					c.Reason, c.Message)})
-		}
-	}
-	return found
-}
-
 // alerts returns one finding for each name of a firing alert.
 func alerts(f *Facts) []Finding {
 	names := map[string][]string{}
-	severities := map[string]Severity{}
+	severities := map[string]verdict.Severity{}
 	for _, a := range f.Alerts {
 		name := a.Labels["alertname"]
 		if a.State != "firing" {
 			continue
 		}
 		names[name] = append(names[name], strings.Trim(a.Labels["device_class"]+" "+a.Labels["node"], " "))
-		severities[name] = map[string]Severity{"critical": Critical, "warning": Warning}[a.Labels["severity"]]
+		severities[name] = map[string]verdict.Severity{"critical": verdict.Critical,
+			"warning": verdict.Warning}[a.Labels["severity"]]
 	}
 	var found []Finding
 	for _, name := range sets.List(sets.KeySet(names)) {
 		slices.Sort(names[name])
-		found = append(found, Finding{Severity: cmp.Or(severities[name], Info), Runbook: name,
+		found = append(found, Finding{Severity: cmp.Or(severities[name], verdict.Info), Runbook: name,
 			Text: strings.TrimSuffix(fmt.Sprintf("firing alert %s: %s", name, some(names[name], 6)), ": ")})
-	}
-	return found
-}
-
-func orphans(f *Facts) []Finding {
-	var found []Finding
-	for i := range f.NodeStatuses {
-		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
-			if vg.OrphanCount == 0 {
-				continue
-			}
-			var names []string
-			for _, o := range vg.Orphans {
-				names = append(names, fmt.Sprintf("%s %s", o.Kind, o.Name))
-			}
-			found = append(found, Finding{Severity: Info, Runbook: "LVMSOrphansGrowing",
-				Text: fmt.Sprintf("device class %s on node %s has %d orphans: %s", vg.Name, f.NodeStatuses[i].Name,
-					vg.OrphanCount, some(names, 3)), Do: "docs/how-to/orphans.md"})
-		}
 	}
 	return found
 }
@@ -300,26 +242,26 @@ func orphans(f *Facts) []Finding {
 func gaps(f *Facts) []Finding {
 	var found []Finding
 	if f.Timings.Interrupted != "" {
-		found = append(found, Finding{Severity: Info,
+		found = append(found, Finding{Severity: verdict.Info,
 			Text: "the collection was interrupted before all data was read: " + f.Timings.Interrupted})
 	}
 	for _, failure := range f.Failures.Failures {
-		found = append(found, Finding{Severity: Info,
+		found = append(found, Finding{Severity: verdict.Info,
 			Text: fmt.Sprintf("could not be read: %s: %s", failure.What, failure.Error)})
 	}
 	for _, name := range f.Unreadable {
-		found = append(found, Finding{Severity: Info, Text: "could not be parsed: " + name})
+		found = append(found, Finding{Severity: verdict.Info, Text: "could not be parsed: " + name})
 	}
 	for _, node := range sets.List(sets.KeySet(f.Collected)) {
 		for _, r := range f.Collected[node].Results {
 			if r.Error != "" {
-				found = append(found, Finding{Severity: Info,
+				found = append(found, Finding{Severity: verdict.Info,
 					Text: fmt.Sprintf("node %s: %s could not be read: %s", node, r.File, r.Error)})
 			}
 		}
 	}
 	if f.Failures.Omitted > 0 {
-		found = append(found, Finding{Severity: Info,
+		found = append(found, Finding{Severity: verdict.Info,
 			Text: fmt.Sprintf("%d more failures are not listed", f.Failures.Omitted)})
 	}
 	return found

@@ -37,7 +37,7 @@ var (
 	// programs are those of the cluster, of which the plugin of kubectl is independent. command is what a group of its
 	// commands may import.
 	programs = []string{module + "controllers", module + "vgmanager", module + "internal/csi"}
-	command  = []string{"api", "cli/objects", "cli/output", "cli/session"}
+	command  = []string{"api", "cli/objects", "cli/output", "cli/session", "internal/verdict"}
 )
 
 // names is the package with the names that the product writes and reads. It imports nothing of ours, so that every
@@ -63,7 +63,11 @@ var rules = []rule{
 	// It is pure, so that a test can visit every order of events.
 	{folder: "internal/volume/groupprotocol", never: append([]string{module}, kubernetes...),
 		standard: []string{"time"}},
-	{folder: "internal/verdict", ours: []string{"api"}, never: append(clients, product...)},
+	// It is pure: problems depend only on the objects and the time that it is given. The types of TopoLVM need the scheme
+	// of controller-runtime.
+	{folder: "internal/verdict", ours: []string{"api"},
+		never:    append([]string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime/pkg/client"}, product...),
+		standard: []string{"cmp", "fmt", "maps", "regexp", "slices", "strings", "time"}},
 	{folder: "internal/csi", ours: []string{"api", "internal/cluster", "internal/kube", "internal/tls",
 		"internal/volume"}, never: product},
 	{folder: "internal/topolvm", ours: []string{"api", "internal/kube", "internal/tls"}, never: product},
@@ -151,17 +155,16 @@ var rules = []rule{
 	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster. Its
 	// packages are in the order of their layers.
 	{folder: "cli/output", ours: []string{"api"}, never: programs},
-	{folder: "cli/objects", ours: []string{"api", "cli/output"}, never: programs},
+	{folder: "cli/objects", ours: []string{"api", "cli/output", "internal/verdict"}, never: programs},
 	{folder: "cli/session", ours: []string{"api", "cli/objects", "cli/output", "internal/kube/paging",
-		"internal/version"}, never: programs},
+		"internal/verdict", "internal/version"}, never: programs},
 	{folder: "cli/clitest", ours: append(command, "test/limit"), never: programs},
 	{folder: "cli/device", ours: command, never: programs},
 	{folder: "cli/label", ours: command, never: programs},
 	{folder: "cli/move", ours: append(command, "internal/volume/room"), never: programs},
 	{folder: "cli/recovery", ours: command, never: programs},
 	{folder: "cli/setup", ours: command, never: programs},
-	{folder: "cli/view", ours: append(command, "cli/recovery", "internal/verdict",
-		"must-gather/analyze"), never: programs},
+	{folder: "cli/view", ours: append(command, "must-gather/analyze"), never: programs},
 	{folder: "cli", never: programs},
 	{folder: "cmd/kubectl-lvms", ours: []string{"cli"}, never: programs},
 	{folder: "config/pod-webhook", never: append([]string{module}, kubernetes...)},

@@ -77,7 +77,7 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 		"the certificate is not valid": {"webhook certificate", "was not issued by an authority in the caBundle"},
 		"a claim cannot be scheduled": {
 			"claim default/huge (100Gi, lvms-thin) is Pending: every node has less capacity than 100Gi"},
-		"no operator runs": {"the operator (Deployment openshift-lvm-storage/lvms-operator) is not running"},
+		"no operator runs": {"Deployment openshift-lvm-storage/lvms-operator: OperatorUnavailable"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(head, want) {

@@ -21,7 +21,7 @@ func TestActionOfAMissingDevice(t *testing.T) {
 		"no volume is affected: add to the deviceRequests of the device class: {node: n, device: u, action: " +
 			"Remove}": "run `kubectl lvms remove`",
 	} {
-		got := Action("DeviceMissing", message)
+		got := actionOf("DeviceMissing", message)
 		if !strings.Contains(got, want) || want != "run `kubectl lvms forget`" && strings.Contains(got, "forget") {
 			t.Errorf("%s: got %q", message, got)
 		}

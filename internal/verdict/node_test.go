@@ -1,11 +1,10 @@
-package view
+package verdict
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/cli/output"
 )
 
 // TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/ownership/owner.go.
@@ -21,7 +20,7 @@ func TestActionOfAVolumeGroupThatIsNotOurs(t *testing.T) {
 			"adopt: [{node: n, volumeGroupUUID: u-1}]; to destroy it, x": {"from node o", adopt},
 		"device /dev/sdb does not exist on node n: attach it": {"attach it"},
 	} {
-		got := problemOfState(v1alpha1.VGStatusFailed, message, output.Problem{Node: "n", DeviceClass: "vg1"}).Action
+		got := problemOfState(v1alpha1.VGStatusFailed, message, Problem{Node: "n", DeviceClass: "vg1"}).Action
 		for _, text := range want {
 			if !strings.Contains(got, text) {
 				t.Errorf("%s: got %q, without %q", message, got, text)
