@@ -8,18 +8,16 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
@@ -32,10 +30,6 @@ import (
 
 const (
 	product = "lvm-operator/must-gather"
-
-	nameLabel    = "app.kubernetes.io/name"
-	operatorName = "lvms-operator"
-	agentName    = "vg-manager"
 
 	// objectsLimit leaves time for nodes and logs if the API server is slow.
 	objectsLimit = 4 * time.Minute
@@ -128,8 +122,7 @@ func (g *gathering) all(ctx context.Context) error {
 		group.Go(func() { g.nodes(ctx, seen) })
 		group.Go(func() {
 			g.say("logs of %d Pods", len(seen.Pods))
-			collector.Logs(ctx, seen.Pods,
-				notReady(seen.Nodes))
+			collector.Logs(ctx, seen.Pods, notReady(seen.Nodes))
 		})
 	}
 	group.Wait()
@@ -203,16 +196,13 @@ func (g *gathering) nodes(ctx context.Context, seen cluster.Inventory) {
 }
 
 // agentsOf returns the running node agents, by node.
-func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
+func agentsOf(pods []corev1.Pod) map[string]nodes.Agent {
 	agents := map[string]nodes.Agent{}
 	for i := range pods {
-		pod := &corev1.Pod{}
-		if pods[i].GetLabels()[nameLabel] != agentName ||
-			runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod) != nil {
-			continue
-		}
+		pod := &pods[i]
 		for _, s := range pod.Status.ContainerStatuses {
-			if s.Name == agentName && s.State.Running != nil && pod.DeletionTimestamp == nil {
+			if pod.Labels[cluster.NameLabel] == cluster.AgentName && s.Name == cluster.AgentName &&
+				s.State.Running != nil && pod.DeletionTimestamp == nil {
 				agents[pod.Spec.NodeName] = nodes.Agent{Namespace: pod.Namespace, Pod: pod.Name, Container: s.Name}
 			}
 		}
@@ -226,66 +216,44 @@ func (g *gathering) wanted(seen cluster.Inventory, agents map[string]nodes.Agent
 	storage := sets.KeySet(agents)
 	troubled := sets.New[string]()
 	for i := range seen.NodeStatuses {
-		storage.Insert(seen.NodeStatuses[i].GetName())
-		if !allReady(&seen.NodeStatuses[i]) {
-			troubled.Insert(seen.NodeStatuses[i].GetName())
+		status := &seen.NodeStatuses[i]
+		storage.Insert(status.Name)
+		if slices.ContainsFunc(status.Status.NodeStatus, func(g v1alpha1.VGStatus) bool {
+			return g.Status != v1alpha1.VGStatusReady
+		}) {
+			troubled.Insert(status.Name)
 		}
 	}
 	for i := range seen.LogicalVolumes {
-		node, _, _ := unstructured.NestedString(seen.LogicalVolumes[i].Object, "spec", "nodeName")
-		storage.Insert(node)
+		storage.Insert(seen.LogicalVolumes[i].Spec.NodeName)
 	}
+	unready := notReady(seen.Nodes)
 	for i := range seen.Nodes {
-		name := seen.Nodes[i].GetName()
+		name := seen.Nodes[i].Name
 		switch {
 		case !g.allNodes && !storage.Has(name):
-		case !nodeReady(&seen.Nodes[i]):
+		case unready.Has(name):
 			away = append(away, name)
 		default:
 			wanted = append(wanted, name)
 		}
 	}
-	slices.SortStableFunc(wanted, func(a, b string) int {
-		return cmp.Or(-compareBool(troubled.Has(a), troubled.Has(b)), strings.Compare(a, b))
-	})
-	return wanted, away
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-func allReady(status *unstructured.Unstructured) bool {
-	groups, _, _ := unstructured.NestedSlice(status.Object, "status", "nodeStatus")
-	return !slices.ContainsFunc(groups, func(g any) bool {
-		group, _ := g.(map[string]any)
-		return group["status"] != "Ready"
-	})
+	slices.Sort(wanted)
+	first := slices.DeleteFunc(slices.Clone(wanted), func(n string) bool { return !troubled.Has(n) })
+	return append(first, slices.DeleteFunc(wanted, troubled.Has)...), away
 }
 
 // notReady returns the names of the nodes that are not ready.
-func notReady(all []unstructured.Unstructured) sets.Set[string] {
+func notReady(all []corev1.Node) sets.Set[string] {
 	away := sets.New[string]()
 	for i := range all {
-		if !nodeReady(&all[i]) {
-			away.Insert(all[i].GetName())
+		if !slices.ContainsFunc(all[i].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			away.Insert(all[i].Name)
 		}
 	}
 	return away
-}
-
-func nodeReady(node *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
-		return condition["type"] == "Ready" && condition["status"] == "True"
-	})
 }
 
 // helper returns how to create a Pod for a node without an agent. Inside the cluster, the Pod has the image of this
@@ -309,14 +277,8 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.
 			Command: []string{"/usr/bin/gather", "collect"}, Layout: layout}, nil
 	}
 	for i := range seen.Pods {
-		name := seen.Pods[i].GetLabels()[nameLabel]
-		containers, _, _ := unstructured.NestedSlice(seen.Pods[i].Object, "spec", "containers")
-		if (name != operatorName && name != agentName) || len(containers) == 0 {
-			continue
-		}
-		first, _ := containers[0].(map[string]any)
-		if image, _ := first["image"].(string); image != "" {
-			return &nodes.Helper{Namespace: seen.Pods[i].GetNamespace(), Image: image,
+		if pod := &seen.Pods[i]; isOurs(pod) && len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Image != "" {
+			return &nodes.Helper{Namespace: pod.Namespace, Image: pod.Spec.Containers[0].Image,
 				Command: []string{"/lvms", "collect"}, Layout: layout}, nil
 		}
 	}
@@ -326,22 +288,23 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.
 
 // layoutOf returns the layout of the nodes with which the node agents or the operator were configured, or the default
 // if there are none. A flag of the operator is not read: its agents have the variables.
-func layoutOf(pods []unstructured.Unstructured) (hostpaths.Layout, error) {
+func layoutOf(pods []corev1.Pod) (hostpaths.Layout, error) {
 	values := map[string]string{}
 	for i := range pods {
-		if name := pods[i].GetLabels()[nameLabel]; name != operatorName && name != agentName {
+		if !isOurs(&pods[i]) {
 			continue
 		}
-		containers, _, _ := unstructured.NestedSlice(pods[i].Object, "spec", "containers")
-		for _, container := range containers {
-			fields, _ := container.(map[string]any)
-			variables, _, _ := unstructured.NestedSlice(fields, "env")
-			for _, variable := range variables {
-				fields, _ := variable.(map[string]any)
-				name, _ := fields["name"].(string)
-				values[name], _ = fields["value"].(string)
+		for _, container := range pods[i].Spec.Containers {
+			for _, variable := range container.Env {
+				values[variable.Name] = variable.Value
 			}
 		}
 	}
 	return hostpaths.FromEnvironment(func(name string) string { return values[name] })
+}
+
+// isOurs returns true for Pods of the operator and of node agents.
+func isOurs(pod *corev1.Pod) bool {
+	name := pod.Labels[cluster.NameLabel]
+	return name == cluster.OperatorName || name == cluster.AgentName
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/must-gather/cluster"
 	"github.com/lvm-storage/lvm-operator/must-gather/nodes"
@@ -140,9 +142,9 @@ func TestAFolderThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 }
 
-func object(text string) unstructured.Unstructured {
-	o := unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+func object[T any](text string) T {
+	var o T
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		panic(err)
 	}
 	return o
@@ -150,18 +152,19 @@ func object(text string) unstructured.Unstructured {
 
 func TestWantedNodes(t *testing.T) {
 	seen := cluster.Inventory{
-		Nodes: []unstructured.Unstructured{
-			object(`{"metadata":{"name":"agent"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
-			object(`{"metadata":{"name":"away"},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`),
-			object(`{"metadata":{"name":"other"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
-			object(`{"metadata":{"name":"troubled"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
-			object(`{"metadata":{"name":"volume"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+		Nodes: []corev1.Node{
+			object[corev1.Node](`{"metadata":{"name":"agent"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+			object[corev1.Node](`{"metadata":{"name":"away"},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`),
+			object[corev1.Node](`{"metadata":{"name":"other"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+			object[corev1.Node](`{"metadata":{"name":"troubled"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
+			object[corev1.Node](`{"metadata":{"name":"volume"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
 		},
-		NodeStatuses: []unstructured.Unstructured{
-			object(`{"metadata":{"name":"away"}}`),
-			object(`{"metadata":{"name":"troubled"},"status":{"nodeStatus":[{"name":"vg1","status":"Degraded"}]}}`),
+		NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{
+			object[v1alpha1.LVMVolumeGroupNodeStatus](`{"metadata":{"name":"away"}}`),
+			object[v1alpha1.LVMVolumeGroupNodeStatus](`{"metadata":{"name":"troubled"},"status":{"nodeStatus":[{"name":"vg1","status":"Degraded"}]}}`),
 		},
-		LogicalVolumes: []unstructured.Unstructured{object(`{"metadata":{"name":"v"},"spec":{"nodeName":"volume"}}`)},
+		LogicalVolumes: []topolvmv1.LogicalVolume{
+			object[topolvmv1.LogicalVolume](`{"metadata":{"name":"v"},"spec":{"nodeName":"volume"}}`)},
 	}
 	agents := map[string]nodes.Agent{"agent": {}}
 	wanted, away := (&gathering{}).wanted(seen, agents)
@@ -175,12 +178,12 @@ func TestWantedNodes(t *testing.T) {
 }
 
 func TestAgentsAreThoseThatRun(t *testing.T) {
-	pod := func(name, label, node, state string) unstructured.Unstructured {
-		return object(`{"metadata":{"name":"` + name + `","namespace":"ns","labels":{"app.kubernetes.io/name":"` +
+	pod := func(name, label, node, state string) corev1.Pod {
+		return object[corev1.Pod](`{"metadata":{"name":"` + name + `","namespace":"ns","labels":{"app.kubernetes.io/name":"` +
 			label + `"}},"spec":{"nodeName":"` + node +
 			`"},"status":{"containerStatuses":[{"name":"vg-manager","state":{"` + state + `":{}}}]}}`)
 	}
-	got := agentsOf([]unstructured.Unstructured{pod("a", "vg-manager", "node1", "running"),
+	got := agentsOf([]corev1.Pod{pod("a", "vg-manager", "node1", "running"),
 		pod("b", "vg-manager", "node2", "waiting"), pod("c", "lvms-operator", "node3", "running")})
 	if diff := cmp.Diff(map[string]nodes.Agent{"node1": {Namespace: "ns", Pod: "a", Container: "vg-manager"}},
 		got); diff != "" {
@@ -189,8 +192,8 @@ func TestAgentsAreThoseThatRun(t *testing.T) {
 }
 
 func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
-	seen := cluster.Inventory{Pods: []unstructured.Unstructured{
-		object(
+	seen := cluster.Inventory{Pods: []corev1.Pod{
+		object[corev1.Pod](
 			`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
 	got, err := (&gathering{}).helper(t.Context(), seen)
 	if diff := cmp.Diff(&nodes.Helper{Namespace: "ns", Image: "example.com/lvms:1",
@@ -204,19 +207,19 @@ func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
 }
 
 func TestTheHelperReadsNodesWithTheLayoutOfTheProduct(t *testing.T) {
-	pod := func(name, env string) unstructured.Unstructured {
-		return object(`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"` + name +
+	pod := func(name, env string) corev1.Pod {
+		return object[corev1.Pod](`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"` + name +
 			`"}},"spec":{"containers":[{"image":"example.com/a:1","env":[` + env + `]}]}}`)
 	}
 	const k0s = `{"name":"KUBELET_ROOT_DIR","value":"/var/lib/k0s/kubelet"}`
 	for name, test := range map[string]struct {
-		pods []unstructured.Unstructured
+		pods []corev1.Pod
 		want string
 	}{
-		"of the agents": {[]unstructured.Unstructured{pod("lvms-operator", ""), pod("vg-manager", k0s)},
+		"of the agents": {[]corev1.Pod{pod("lvms-operator", ""), pod("vg-manager", k0s)},
 			"/var/lib/k0s/kubelet"},
-		"of the operator": {[]unstructured.Unstructured{pod("lvms-operator", k0s)}, "/var/lib/k0s/kubelet"},
-		"of another": {[]unstructured.Unstructured{pod("vg-manager", ""), pod("x", k0s)},
+		"of the operator": {[]corev1.Pod{pod("lvms-operator", k0s)}, "/var/lib/k0s/kubelet"},
+		"of another": {[]corev1.Pod{pod("vg-manager", ""), pod("x", k0s)},
 			hostpaths.DefaultKubeletDir},
 	} {
 		t.Run(name, func(t *testing.T) {

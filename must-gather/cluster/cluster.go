@@ -16,9 +16,12 @@ import (
 	"sync"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
@@ -27,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 	"github.com/lvm-storage/lvm-operator/must-gather/redact"
 )
@@ -40,10 +44,13 @@ const (
 	tries = 3
 	// parallel is the number of lists or logs that are read at the same time.
 	parallel = 8
+)
 
-	operatorName = "lvms-operator"
-	agentName    = "vg-manager"
-	nameLabel    = "app.kubernetes.io/name"
+// NameLabel is the label with the name of a component. OperatorName and AgentName are its values.
+const (
+	NameLabel    = "app.kubernetes.io/name"
+	OperatorName = "lvms-operator"
+	AgentName    = "vg-manager"
 )
 
 // Collector collects from one API server.
@@ -71,9 +78,11 @@ type Inventory struct {
 	// Namespaces are the namespaces of the product, sorted.
 	Namespaces []string
 	// Pods are the Pods in these namespaces.
-	Pods []unstructured.Unstructured
-	// NodeStatuses, LogicalVolumes and CSINodes show which nodes have storage.
-	Nodes, NodeStatuses, LogicalVolumes, CSINodes []unstructured.Unstructured
+	Pods []corev1.Pod
+	// NodeStatuses and LogicalVolumes show which nodes have storage.
+	Nodes          []corev1.Node
+	NodeStatuses   []v1alpha1.LVMVolumeGroupNodeStatus
+	LogicalVolumes []topolvmv1.LogicalVolume
 }
 
 // New returns a Collector.
@@ -119,9 +128,8 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 	at := func(resource string) []unstructured.Unstructured {
 		return found[slices.IndexFunc(clusterScoped, func(t target) bool { return t.resource == resource })]
 	}
-	seen.Nodes = at("nodes")
-	seen.LogicalVolumes = at("logicalvolumes")
-	seen.CSINodes = at("csinodes")
+	seen.Nodes = typed[corev1.Node](c, at("nodes"))
+	seen.LogicalVolumes = typed[topolvmv1.LogicalVolume](c, at("logicalvolumes"))
 	for _, namespace := range seen.Namespaces {
 		c.namespace(ctx, namespace)
 		found := make([][]unstructured.Unstructured, len(ours))
@@ -129,9 +137,12 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 		for i, t := range ours {
 			switch t.resource {
 			case "pods":
-				seen.Pods = append(seen.Pods, found[i]...)
+				for _, pod := range found[i] {
+					c.write(path.Join(podFolder(&pod), pod.GetName()+".yaml"), pod.Object)
+				}
+				seen.Pods = append(seen.Pods, typed[corev1.Pod](c, found[i])...)
 			case "lvmvolumegroupnodestatuses":
-				seen.NodeStatuses = append(seen.NodeStatuses, found[i]...)
+				seen.NodeStatuses = append(seen.NodeStatuses, typed[v1alpha1.LVMVolumeGroupNodeStatus](c, found[i])...)
 			}
 		}
 		c.compatible(ctx, namespace)
@@ -141,6 +152,20 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 	c.snapshots(ctx, "groupsnapshot.storage.k8s.io", "volumegroupsnapshots", "VolumeGroupSnapshot",
 		at("volumegroupsnapshotcontents"))
 	return seen
+}
+
+// typed converts objects. It records those that cannot be converted, and omits them.
+func typed[T any](c *Collector, objects []unstructured.Unstructured) []T {
+	var all []T
+	for i := range objects {
+		var object T
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &object)
+		c.out.Failed(strings.ToLower(objects[i].GetKind())+" "+objects[i].GetName(), err)
+		if err == nil {
+			all = append(all, object)
+		}
+	}
+	return all
 }
 
 // inParallel calls work with 0 to n-1, a limited number at a time.
@@ -329,8 +354,8 @@ func (c *Collector) namespaces(ctx context.Context) []string {
 		}
 	}
 	look("lvm.topolvm.io", "lvmclusters", "")
-	look("apps", "deployments", nameLabel+"="+operatorName)
-	look("apps", "daemonsets", nameLabel+"="+agentName)
+	look("apps", "deployments", NameLabel+"="+OperatorName)
+	look("apps", "daemonsets", NameLabel+"="+AgentName)
 	return sets.List(found)
 }
 

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
@@ -36,16 +34,11 @@ type log struct {
 // Logs collects the logs of Pods, including those of the previous container after a restart. It reads the logs of the
 // operator and of restarted containers first. away are nodes that are not ready; it does not send requests to their
 // kubelets.
-func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, away sets.Set[string]) {
+func (c *Collector) Logs(ctx context.Context, pods []corev1.Pod, away sets.Set[string]) {
 	defer c.out.Step("logs")()
 	var logs []log
 	for i := range pods {
-		pod := &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod); err != nil {
-			c.out.Failed("pod "+pods[i].GetName(), err)
-			continue
-		}
-		c.write(path.Join(podFolder(pod), pod.Name+".yaml"), pods[i].Object)
+		pod := &pods[i]
 		if away.Has(pod.Spec.NodeName) {
 			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name),
 				fmt.Errorf("node %s is not ready, so its kubelet was skipped", pod.Spec.NodeName))
@@ -60,8 +53,8 @@ func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, 
 	})
 }
 
-func podFolder(pod *corev1.Pod) string {
-	return path.Join("namespaces", pod.Namespace, "pods", pod.Name)
+func podFolder(pod metav1.Object) string {
+	return path.Join("namespaces", pod.GetNamespace(), "pods", pod.GetName())
 }
 
 func logsOf(pod *corev1.Pod) []log {
@@ -81,7 +74,7 @@ func logsOf(pod *corev1.Pod) []log {
 // rank is lower for logs that are read earlier.
 func rank(l log) int {
 	switch {
-	case l.pod.Labels[nameLabel] == operatorName:
+	case l.pod.Labels[NameLabel] == OperatorName:
 		return 0
 	case l.previous:
 		return 1
