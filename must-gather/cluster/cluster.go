@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -61,7 +62,8 @@ type Collector struct {
 	out     *archive.Writer
 	// since is the start time of the logs; zero for all.
 	since time.Time
-	wait  func(ctx context.Context, d time.Duration) error
+	// backoff is between the attempts of a request.
+	backoff wait.Backoff
 
 	served map[schema.GroupResource]resource
 	// unknown has the API groups whose discovery failed.
@@ -101,16 +103,8 @@ func New(config *rest.Config, out *archive.Writer, since time.Time) (*Collector,
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{dynamic: objects, core: core, groups: core.Discovery(), out: out, since: since, wait: sleep}, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return &Collector{dynamic: objects, core: core, groups: core.Discovery(), out: out, since: since,
+		backoff: wait.Backoff{Steps: tries, Duration: 500 * time.Millisecond, Factor: 4}}, nil
 }
 
 // Objects collects objects, the most valuable ones first. It records failures in the archive and continues.
@@ -256,8 +250,7 @@ func (c *Collector) list(ctx context.Context, r resource, namespace string, opti
 	options.Limit = pageSize
 	var items []unstructured.Unstructured
 	for {
-		page, err := again(ctx, c.wait, func() (*unstructured.UnstructuredList,
-			error) {
+		page, err := again(ctx, c.backoff, func() (*unstructured.UnstructuredList, error) {
 			return client.List(ctx, options)
 		})
 		if err != nil {
@@ -276,17 +269,15 @@ func (c *Collector) list(ctx context.Context, r resource, namespace string, opti
 }
 
 // again sends a request up to three times if the server is busy or cannot be reached.
-func again[T any](ctx context.Context, wait func(context.Context, time.Duration) error,
-	request func() (T, error)) (T, error) {
-	for try := 1; ; try++ {
-		answer, err := request()
-		if err == nil || try == tries || !passing(err) || ctx.Err() != nil {
-			return answer, err
-		}
-		if wait(ctx, time.Duration(try*try)*500*time.Millisecond) != nil {
-			return answer, err
-		}
+func again[T any](ctx context.Context, backoff wait.Backoff, request func() (T, error)) (answer T, err error) {
+	waited := wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
+		answer, err = request()
+		return err == nil || !passing(err), nil
+	})
+	if err == nil {
+		err = waited
 	}
+	return answer, err
 }
 
 func passing(err error) bool {
@@ -366,7 +357,7 @@ func (c *Collector) namespace(ctx context.Context, name string) {
 	if !found {
 		return
 	}
-	o, err := again(ctx, c.wait, func() (*unstructured.Unstructured, error) {
+	o, err := again(ctx, c.backoff, func() (*unstructured.Unstructured, error) {
 		return c.dynamic.Resource(r.GroupVersionResource).Get(ctx, name, metav1.GetOptions{})
 	})
 	if apierrors.IsNotFound(err) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"text/tabwriter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // tables lists files with the output of `oc get` in the directory oc_output, on which analyzers of upstream's archives
@@ -61,7 +61,7 @@ func (c *Collector) table(ctx context.Context, r resource, namespace string, wid
 	if r.namespaced {
 		segments = append(segments, "namespaces", namespace)
 	}
-	raw, err := again(ctx, c.wait, func() ([]byte, error) {
+	raw, err := again(ctx, c.backoff, func() ([]byte, error) {
 		return c.core.Discovery().RESTClient().Get().AbsPath(append(segments, r.Resource)...).
 			Param("limit", fmt.Sprint(pageSize)).Param("includeObject", "None").
 			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Raw()
@@ -73,29 +73,7 @@ func (c *Collector) table(ctx context.Context, r resource, namespace string, wid
 	if err := json.Unmarshal(raw, &table); err != nil {
 		return "", err
 	}
-	return format(table, wide), nil
-}
-
-func format(table metav1.Table, wide bool) string {
 	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
-	line := func(cell func(i int) string) {
-		for i, column := range table.ColumnDefinitions {
-			if wide || column.Priority == 0 {
-				_, _ = fmt.Fprint(w, cell(i), "\t")
-			}
-		}
-		_, _ = fmt.Fprintln(w)
-	}
-	line(func(i int) string { return strings.ToUpper(table.ColumnDefinitions[i].Name) })
-	for _, row := range table.Rows {
-		line(func(i int) string {
-			if i < len(row.Cells) {
-				return fmt.Sprint(row.Cells[i])
-			}
-			return ""
-		})
-	}
-	_ = w.Flush()
-	return text.String()
+	err = printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(&table, &text)
+	return text.String(), err
 }

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"context"
 	"flag"
 	"io"
 	"io/fs"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -92,7 +92,7 @@ func collect(t *testing.T, config *rest.Config) (string, Inventory, archive.Fail
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.wait = func(context.Context, time.Duration) error { return nil }
+	c.backoff = wait.Backoff{Steps: tries}
 	seen := c.Objects(t.Context())
 	c.Logs(t.Context(), seen.Pods, sets.New[string]())
 	return out.Root(), seen, out.Failures()

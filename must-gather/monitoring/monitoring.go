@@ -3,8 +3,6 @@ package monitoring
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,29 +66,22 @@ func Find(config *rest.Config, service string) (Prometheus, error) {
 type direct struct {
 	client *http.Client
 	base   string
-	token  string
 }
 
 func newDirect(base, token string, authority []byte) (*direct, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%s has no certificate", serviceCA)
+	client, err := rest.HTTPClientFor(&rest.Config{Host: base, BearerTokenFile: token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", serviceCA, err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true}
-	return &direct{client: &http.Client{Transport: transport}, base: base, token: token}, nil
+	return &direct{client: client, base: base}, nil
 }
 
 func (d *direct) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	token, err := os.ReadFile(d.token)
-	if err != nil {
-		return nil, err
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+string(token))
 	response, err := d.client.Do(request)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -154,31 +155,28 @@ func (c *Cluster) byPod(ctx context.Context, node string, out io.Writer) error {
 }
 
 func (c *Cluster) started(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, podStart)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	var last string
-	for {
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, podStart, true, func(ctx context.Context) (bool, error) {
 		pod, err := c.core.CoreV1().Pods(c.helper.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return err
+			return false, err
 		case err != nil:
 			last = err.Error()
 		case pod.Status.Phase == corev1.PodRunning:
-			return nil
+			return true, nil
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-			return fmt.Errorf("pod %s ended before it was used: %s %s", name, pod.Status.Reason, pod.Status.Message)
+			return false, fmt.Errorf("pod %s ended before it was used: %s %s", name, pod.Status.Reason,
+				pod.Status.Message)
 		default:
 			last = stateOf(pod)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("pod %s does not run: %s: %w", name, last, ctx.Err())
-		case <-ticker.C:
-		}
+		return false, nil
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("pod %s does not run: %s: %w", name, last, err)
 	}
+	return err
 }
 
 func stateOf(pod *corev1.Pod) string {
