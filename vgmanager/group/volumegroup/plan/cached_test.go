@@ -6,7 +6,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -40,7 +39,7 @@ func TestDrainWithACache(t *testing.T) {
 		vg := withCache(group("b", "c", "d"), tt.kind)
 		for i := range vg.PVs {
 			if vg.PVs[i].UUID == "pv-"+tt.device {
-				vg.PVs[i].Allocatable, vg.PVs[i].Tags = false, []string{members.CordonTag}
+				vg.PVs[i].Allocatable, vg.PVs[i].Tags = false, []string{cordonTag}
 			}
 		}
 		spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}

@@ -231,8 +231,8 @@ func TestPlanOfHiddenVolumeGroupsToDestroy(t *testing.T) {
 
 func TestWhatPreventsTheDestructionAtTheLastMoment(t *testing.T) {
 	vg := foreignGroup("old", []string{"a"}, "b")
-	s := seenWith("b", vg)
-	before := selection.PresentGroups(s)[0]
+	before := state.PresentGroup{Name: vg.Name, UUID: vg.UUID, Tags: vg.Tags, VG: &vg,
+		Devices: []device.Device{disk("b")}}
 	owned := func(name string) state.Owners {
 		return state.Owners{Of: map[string]string{name: "PersistentVolume pvc-1"}}
 	}

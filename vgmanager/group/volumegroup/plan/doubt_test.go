@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/orphans"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/poolrepair"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
@@ -86,7 +85,7 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 		return spec
 	}
 	used := edit(group("b", "c"), func(vg *lvm.VG) {
-		vg.PVs[0].Used, vg.PVs[0].Allocatable, vg.PVs[0].Tags = 1<<20, false, []string{members.CordonTag}
+		vg.PVs[0].Used, vg.PVs[0].Allocatable, vg.PVs[0].Tags = 1<<20, false, []string{cordonTag}
 		vg.PVs[1].Free, vg.PVs[1].Allocatable = 1<<30, true
 	})
 	for name, test := range map[string]struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
@@ -356,16 +355,6 @@ func TestOtherClassesSpareAnExistingVolumeGroup(t *testing.T) {
 	p := New(w, state.NodeState{Report: report(data("b")), Devices: []device.Device{disk("c")}})
 	if summary(p) != "Progressing CreateVolumeGroup /dev/sdc" {
 		t.Errorf("got %s (%v)", summary(p), p.Problems)
-	}
-	if why := selection.ProtectedGroup(w, "data", nil); !strings.Contains(why, "which device class apps uses") {
-		t.Errorf("its devices are wiped: %q", why)
-	}
-	if why := selection.DestructionRefusal(w, state.NodeState{Report: report(data("b"))},
-		state.PresentGroup{Name: "data", UUID: "vg"}); !strings.Contains(why, "used by device class apps") {
-		t.Errorf("it is destroyed: %q", why)
-	}
-	if why := ownership.NotRenamed(w, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
-		t.Errorf("it is renamed: %q", why)
 	}
 	apps, err := state.NewDesired(&all[1], all, node, "c1")
 	if err != nil || len(apps.Others) != 1 {

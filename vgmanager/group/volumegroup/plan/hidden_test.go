@@ -6,7 +6,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -68,6 +67,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		vg.PVs = append(vg.PVs, lvm.PV{Name: "[unknown]", UUID: "pv-b", VGName: "vg1", Missing: true})
 		vg.MissingPVs = 1
 	}))
+	const unresolved = "it is a physical volume, and LVM cannot determine its volume group"
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
 		seen state.NodeState
@@ -96,14 +96,14 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 			[]string{"volume group vg1, which has the name of the device class"}},
 		"of no group": {spec, look(hiddenOf(label("b", ""))), "Progressing WipeDevice", nil},
 		"unresolved": {spec, look(hiddenOf(lvm.LabeledPV{Major: 8, Minor: 1, Unresolved: true})), "Failed",
-			[]string{selection.UnresolvedPV}},
-		"no answer": {spec, look(hiddenOf()), "Failed", []string{selection.UnresolvedPV}},
+			[]string{unresolved}},
+		"no answer": {spec, look(hiddenOf()), "Failed", []string{unresolved}},
 		"the read failed": {spec, look(state.Hidden{Err: errRead}), "Failed",
 			[]string{"could not be read", "input/output error"}},
 		"a partition of ours": {spec, onPartition(partOf("vg9", "lvms")), "Failed",
 			[]string{"belongs to this product"}},
 		"a partition of nobody":  {spec, onPartition(partOf("")), "Progressing WipeDevice", nil},
-		"a partition unresolved": {spec, onPartition(hiddenOf()), "Failed", []string{selection.UnresolvedPV}},
+		"a partition unresolved": {spec, onPartition(hiddenOf()), "Failed", []string{unresolved}},
 		"it was here before":     {spec, lost, "Degraded", []string{"adopt", "lvmdevices --adddev /dev/sdb"}},
 		"one disk of a group": {spec, partial, "Degraded PublishClass",
 			[]string{"it is on /dev/sdb", "lvmdevices --adddev /dev/sdb"}},

@@ -20,6 +20,9 @@ import (
 
 const gib = lvm.Bytes(1 << 30)
 
+// cordonTag marks physical volumes that the agent cordoned.
+const cordonTag = "lvms.cordoned"
+
 // disk returns a blank disk: disk("b") is /dev/sdb, 8:1.
 func disk(letter string) device.Device {
 	name := "/dev/sd" + letter

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/publication"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -327,27 +328,10 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 	}
 	created := edit(group("d"), func(vg *lvm.VG) { vg.UUID = "vg-new" })
 	s.Report, s.Before.UUID = report(created), "vg"
-	if got := ownership.GroupOf(w, s); got == nil || got.UUID != "vg-new" || !lostdevices.HasEnded(w.Recovery, got) {
+	ended := lostdevices.Status(state.Outcome{Node: s}, w, recovery.Request{Status: v1alpha1.LVMRecoveryStatus{
+		Plan: &v1alpha1.RecoveryPlan{}}})
+	if got := ownership.GroupOf(w, s); got == nil || got.UUID != "vg-new" || ended.Phase != v1alpha1.RecoverySucceeded {
 		t.Errorf("the group that was created is not used: %+v", got)
-	}
-	// LVM creates a deleted group again on the same physical volumes.
-	lost := &state.Recovery{WholeGroup: true, Devices: []string{"pv-d"}, Names: []string{"a"}}
-	again := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "a"}} })
-	unnamed := &state.Recovery{WholeGroup: true, Devices: []string{"pv-d"}}
-	empty := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "twi-aotz--"}} })
-	incomplete := edit(created, func(vg *lvm.VG) { vg.MissingPVs = 1 })
-	for name, test := range map[string]struct {
-		r    *state.Recovery
-		vg   *lvm.VG
-		want bool
-	}{
-		"created again": {lost, &empty, true}, "attached again": {lost, &again, false}, "missing": {lost, nil, false},
-		"incomplete": {lost, &incomplete, false}, "no lost volume is known": {unnamed, &empty, true},
-		"attached again with a volume": {unnamed, &again, false},
-	} {
-		if got := lostdevices.HasEnded(test.r, test.vg); got != test.want {
-			t.Errorf("a deleted group, %s: ended: %t", name, got)
-		}
 	}
 	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{wellknown.OwnerTag} }))
 	if got := ownership.GroupOf(w, s); got != nil {

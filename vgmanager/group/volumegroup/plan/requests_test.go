@@ -8,7 +8,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/members"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -16,7 +15,7 @@ import (
 // closed returns a group whose device c was cordoned by this product.
 func closed(vg lvm.VG) lvm.VG {
 	vg.PVs[1].Allocatable = false
-	vg.PVs[1].Tags = []string{members.CordonTag}
+	vg.PVs[1].Tags = []string{cordonTag}
 	return vg
 }
 
@@ -136,7 +135,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 				v1alpha1.DeviceRequest{Node: "n1", Device: "pv-b", Action: cordon})},
 			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{members.CordonTag}
+				vg.PVs[0].Tags = []string{cordonTag}
 			}))},
 			want: "Degraded", state: "Blocked", says: []string{"have only 0 free"},
 		},
@@ -177,7 +176,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			spec: request("pv-b", remove), want: "Degraded",
 			seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{members.CordonTag}
+				vg.PVs[0].Tags = []string{cordonTag}
 			}))},
 			says: []string{"the only device of the volume group"},
 		},

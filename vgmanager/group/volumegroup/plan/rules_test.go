@@ -140,34 +140,6 @@ func TestPoolOptions(t *testing.T) {
 	}
 }
 
-func TestChunkSizeFollowsThePool(t *testing.T) {
-	const tib = 1 << 10 * gib
-	largest := thinpool.MaxPoolSize(128 << 10)
-	if largest < 31*tib || largest > 32*tib {
-		t.Errorf("with chunks of 128 KiB a pool can have %d bytes", largest)
-	}
-	fixed := resource.MustParse("64Ki")
-	tests := map[string]struct {
-		config v1alpha1.ThinPoolConfig
-		size   lvm.Bytes
-		want   lvm.Bytes
-	}{
-		"small":             {size: gib, want: 128 << 10},
-		"can double":        {size: largest / 2, want: 128 << 10},
-		"cannot double":     {size: largest/2 + gib, want: 256 << 10},
-		"above the limit":   {size: 32 * tib, want: 512 << 10},
-		"a shelf of disks":  {size: 1000 * tib, want: 8 << 20},
-		"beyond LVM":        {size: 1 << 62, want: 1 << 30},
-		"set, not computed": {config: v1alpha1.ThinPoolConfig{ChunkSize: &fixed}, size: 40 * tib, want: 64 << 10},
-		"left to LVM":       {config: v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host"}, size: 40 * tib},
-	}
-	for name, tt := range tests {
-		if got := thinpool.ChunkWanted(&tt.config, tt.size); got != tt.want {
-			t.Errorf("%s: got %d KiB, want %d KiB", name, got>>10, tt.want>>10)
-		}
-	}
-}
-
 // TestAPoolGrowsAsFarAsItsChunkSizeAllows: LVM would reject each attempt to extend a pool beyond the limit of its
 // chunk size.
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {

@@ -32,42 +32,6 @@ func stripedOver(stripes int32, percent int) v1alpha1.LVMVolumeGroupSpec {
 		OverprovisionRatio: 10, Stripes: &stripes}}
 }
 
-func TestSizeOfAStripedPool(t *testing.T) {
-	for name, test := range map[string]struct {
-		vg      *lvm.VG
-		stripes int32
-		percent int
-		want    lvm.Bytes // in extents
-	}{
-		// The metadata has one extent up to 8 GiB and two up to 16 GiB; each device keeps space for it and its spare.
-		"equal devices":           {disksOf(1000, 1000), 2, 100, 1996},
-		"a share":                 {disksOf(1000, 1000), 2, 50, 998},
-		"the smaller one decides": {disksOf(1000, 400), 2, 100, 796},
-		"of three, two at a time": {disksOf(1000, 1000, 1000), 2, 100, 1992},
-		"four in two sets":        {disksOf(1000, 900, 500, 400), 2, 100, 2592},
-		"over all":                {disksOf(1000, 1000, 1000, 1000), 4, 100, 3984},
-		"too few devices":         {disksOf(1000), 2, 100, 0},
-		"one has no space":        {disksOf(1000, 0), 2, 100, 0},
-		"one is cordoned":         {cordoned(disksOf(1000, 1000)), 2, 100, 0},
-		"no more than metadata":   {disksOf(2, 2), 2, 100, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := thinpool.StripedSize(stripedOver(test.stripes, test.percent).ThinPoolConfig, test.vg)
-			if got/extent != test.want || got%(extent*lvm.Bytes(test.stripes)) != 0 {
-				t.Errorf("got %d extents", got/extent)
-			}
-		})
-	}
-	if got := thinpool.StripedSize(stripedOver(2, 90).ThinPoolConfig, &lvm.VG{}); got != 0 {
-		t.Errorf("a volume group without extents: got %d", got)
-	}
-}
-
-func cordoned(vg *lvm.VG) *lvm.VG {
-	vg.PVs[0].Allocatable = false
-	return vg
-}
-
 // stripedPool adds a thin pool of a size in extents that is used to a percentage.
 func stripedPool(vg *lvm.VG, size lvm.Bytes, percent float64) *lvm.VG {
 	vg.LVs = append(vg.LVs, lvm.LV{Name: "pool", Attr: "twi-aotz--", Size: size * extent, ChunkSize: 128 << 10,
@@ -143,10 +107,6 @@ func TestDevicesOfAStripedPool(t *testing.T) {
 	}
 	if problems = thinpool.StripesProblems(w, disksOf(1000, 1000, 1000)); problems != nil {
 		t.Errorf("got %+v", problems)
-	}
-	why := members.KeepReason(w, disksOf(0, 0, 0), lvm.PV{})
-	if why != "a striped thin pool requires at least 3 devices, and only 2 would remain" {
-		t.Errorf("got %q", why)
 	}
 }
 

@@ -157,9 +157,9 @@ func backupProblem(w state.Desired, s state.NodeState, found []state.Label) stri
 	return ""
 }
 
-// NewPlan returns which labels are restored. It returns in problem why none can be. objects are the volumes of the
+// newPlan returns which labels are restored. It returns in problem why none can be. objects are the volumes of the
 // device class according to the API: those that an older backup does not have are lost.
-func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func newPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
 	vg := ownership.GroupOf(w, s)
 	if problem := labelProblem(w, s, vg); problem != "" {
@@ -240,7 +240,7 @@ func allowsLabels(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
 		return false
 	}
 	if vg == nil {
-		p, _ := NewPlan(w, s, nil, r.Created)
+		p, _ := newPlan(w, s, nil, r.Created)
 		return p.ID == r.PlanID
 	}
 	found, _ := lostLabels(s, vg)
@@ -273,7 +273,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 	w.Recovery = nil
 	recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, func(created metav1.Time) (*v1alpha1.RecoveryPlan,
 		string) {
-		return NewPlan(w, o.Node, r.Volumes, created)
+		return newPlan(w, o.Node, r.Volumes, created)
 	}, func(p *v1alpha1.RecoveryPlan) string { return labelConsequence(o.Node, vg, p) })
 	return status
 }

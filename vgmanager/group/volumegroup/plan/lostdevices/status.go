@@ -17,7 +17,7 @@ import (
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	switch vg := ownership.GroupOf(w, o.Node); {
-	case w.Recovery != nil && HasEnded(w.Recovery, vg):
+	case w.Recovery != nil && hasEnded(w.Recovery, vg):
 		status.Phase = v1alpha1.RecoverySucceeded
 		status.Message = succeeded(w, status.Plan)
 		status.CompletionTime = &r.Now
@@ -36,12 +36,12 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 	return status
 }
 
-// HasEnded returns true if all devices were removed from the volume group. A device that is attached again ends the
+// hasEnded returns true if all devices were removed from the volume group. A device that is attached again ends the
 // recovery without success.
 //
 // If the whole group was lost because it was deleted, LVM creates the new one on the same physical volumes. The new one
 // has none of the lost volumes, or no volumes at all if none is known to be lost.
-func HasEnded(r *state.Recovery, vg *lvm.VG) bool {
+func hasEnded(r *state.Recovery, vg *lvm.VG) bool {
 	if vg == nil {
 		return false
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// CordonTag marks a physical volume, on the device, that this product cordoned. A physical volume that an
+// cordonTag marks a physical volume, on the device, that this product cordoned. A physical volume that an
 // administrator cordoned does not have the tag and stays cordoned.
-const CordonTag = "lvms.cordoned"
+const cordonTag = "lvms.cordoned"
 
 // Requests is the plan for single devices of the group.
 type Requests struct {
@@ -75,7 +75,7 @@ func requestedAction(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) 
 // one plans the action for one physical volume.
 func (r *Requests) one(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV,
 	action v1alpha1.DeviceAction) state.Action {
-	ours := slices.Contains(pv.Tags, CordonTag)
+	ours := slices.Contains(pv.Tags, cordonTag)
 	switch {
 	case pv.Missing && action == v1alpha1.DeviceActionRemove:
 		return r.replaceLost(w, s, vg, pv)
@@ -125,7 +125,7 @@ func (r *Requests) drain(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.
 			Message: "empty, and no new extents are allocated on it (deviceRequests)"}
 		return state.Action{}
 	}
-	if refusal := KeepReason(w, vg, pv); refusal != "" {
+	if refusal := keepReason(w, vg, pv); refusal != "" {
 		r.block(w, pv, refusal)
 		return state.Action{}
 	}
@@ -181,8 +181,8 @@ func (r *Requests) StartMove(w state.Desired, vg *lvm.VG, pv lvm.PV) state.Actio
 	return state.Action{Kind: state.StartMove, PVs: []lvm.PV{pv}, Target: placement.MoveTarget(w, vg, pv)}
 }
 
-// KeepReason returns why an empty device must stay in the group, or "".
-func KeepReason(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
+// keepReason returns why an empty device must stay in the group, or "".
+func keepReason(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
 	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
 	switch {
@@ -336,12 +336,12 @@ func (r *Requests) noteUnusable(w state.Desired, vg *lvm.VG) {
 
 func cordon(pv lvm.PV) state.Action {
 	return state.Action{Kind: state.Cordon, PVs: []lvm.PV{pv},
-		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: false, AddTag: CordonTag}}
+		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: false, AddTag: cordonTag}}
 }
 
 func uncordon(pv lvm.PV) state.Action {
 	return state.Action{Kind: state.Uncordon, PVs: []lvm.PV{pv},
-		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: true, RemoveTag: CordonTag}}
+		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: true, RemoveTag: cordonTag}}
 }
 
 func abortMove(pv lvm.PV) state.Action {

@@ -156,7 +156,7 @@ func PlanRename(w state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
 		if g.Name == w.Name || !Adopted(w, g) {
 			continue
 		}
-		if problem := NotRenamed(w, g); problem != "" {
+		if problem := notRenamed(w, g); problem != "" {
 			return &state.Plan{State: v1alpha1.VGStatusFailed,
 				Problems: []state.Problem{{Event: state.EventForeignVolumeGroup, Message: problem}}}
 		}
@@ -166,8 +166,8 @@ func PlanRename(w state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
 	return nil
 }
 
-// NotRenamed returns why an adopted volume group of another name must not be renamed, or "".
-func NotRenamed(w state.Desired, g *lvm.VG) string {
+// notRenamed returns why an adopted volume group of another name must not be renamed, or "".
+func notRenamed(w state.Desired, g *lvm.VG) string {
 	where := fmt.Sprintf(
 		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
 	class := TagValue(g, wellknown.ClassTagPrefix)

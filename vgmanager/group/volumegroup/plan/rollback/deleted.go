@@ -44,9 +44,9 @@ func metadataProblem(w state.Desired, s state.NodeState) string {
 	return ""
 }
 
-// NewDeletedPlan returns with which metadata a deleted volume group is restored. It returns in problem why it cannot
+// newDeletedPlan returns with which metadata a deleted volume group is restored. It returns in problem why it cannot
 // be. objects are the volumes of the device class according to the API.
-func NewDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func newDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
 	if problem := metadataProblem(w, s); problem != "" {
 		return nil, problem
@@ -76,7 +76,7 @@ func allowsMetadata(w state.Desired, s state.NodeState) bool {
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata {
 		return false
 	}
-	p, problem := NewDeletedPlan(w, s, nil, r.Created)
+	p, problem := newDeletedPlan(w, s, nil, r.Created)
 	return problem == "" && p.ID == r.PlanID
 }
 
@@ -98,7 +98,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		w.Recovery = nil
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
-				return NewDeletedPlan(w, o.Node, r.Volumes, created)
+				return newDeletedPlan(w, o.Node, r.Volumes, created)
 			}, metadataConsequence)
 	}
 	return status

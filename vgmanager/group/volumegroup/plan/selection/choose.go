@@ -257,7 +257,7 @@ func (c *Choice) discovered(w state.Desired, s state.NodeState, pvs map[device.N
 			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) || isShared(reasons) {
 				c.Blocked++
 			}
-			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, s, d) != "" {
+			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, d) != "" {
 				c.problem(state.EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node,
 					device.Messages(reasons))
 			}
@@ -324,7 +324,7 @@ func conflicts(w state.Desired, s state.NodeState, d device.Device, named bool) 
 		}
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: message}}
 	}
-	if others := findersOf(w, s, d); others != "" && !named {
+	if others := findersOf(w, d); others != "" && !named {
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass,
 			Message: fmt.Sprintf(
 				"is selected by device class %s as well as by %s: change their deviceSelectors so that only one "+
@@ -345,7 +345,7 @@ func namersOf(s state.NodeState, d device.Device) string {
 	return strings.Join(names, ", ")
 }
 
-func findersOf(w state.Desired, _ state.NodeState, d device.Device) string {
+func findersOf(w state.Desired, d device.Device) string {
 	var names []string
 	for _, o := range w.Others {
 		if state.Finds(o.Selectors, d) {

@@ -17,7 +17,7 @@ import (
 // groupsOn returns the volume groups with physical volumes on a device or its partitions.
 func groupsOn(s state.NodeState, d device.Device) []state.PresentGroup {
 	var groups []state.PresentGroup
-	for _, g := range PresentGroups(s) {
+	for _, g := range presentGroups(s) {
 		if slices.ContainsFunc(g.Devices, func(o device.Device) bool { return state.IsOn(o, d) }) {
 			groups = append(groups, g)
 		}
@@ -25,8 +25,8 @@ func groupsOn(s state.NodeState, d device.Device) []state.PresentGroup {
 	return groups
 }
 
-// PresentGroups returns the volume groups of the node, also those that LVM does not list.
-func PresentGroups(s state.NodeState) []state.PresentGroup {
+// presentGroups returns the volume groups of the node, also those that LVM does not list.
+func presentGroups(s state.NodeState) []state.PresentGroup {
 	var groups []state.PresentGroup
 	for i := range s.Report.VGs {
 		vg := &s.Report.VGs[i]
@@ -57,7 +57,7 @@ func PresentGroups(s state.NodeState) []state.PresentGroup {
 // PlanNamesake is the plan while a volume group that is to be destroyed has the name of the device class: LVM would
 // confuse it with the one of the device class. It returns nil if there is none.
 func PlanNamesake(w state.Desired, s state.NodeState) *state.Plan {
-	groups := PresentGroups(s)
+	groups := presentGroups(s)
 	at := slices.IndexFunc(groups, func(g state.PresentGroup) bool {
 		return g.Name == w.Name &&
 			ownership.ToBeDestroyed(w, g)
@@ -89,15 +89,15 @@ func PlanNamesake(w state.Desired, s state.NodeState) *state.Plan {
 
 // notDestroyed returns why a volume group is not destroyed.
 func notDestroyed(w state.Desired, s state.NodeState, g state.PresentGroup) string {
-	if refusal := DestructionRefusal(w, s, g); refusal != "" {
+	if refusal := destructionRefusal(w, s, g); refusal != "" {
 		return refusal
 	}
 	return "see excluded for why its devices cannot be wiped"
 }
 
-// DestructionRefusal returns why a volume group that a selector lists in wipeVolumeGroups is not destroyed, or "".
+// destructionRefusal returns why a volume group that a selector lists in wipeVolumeGroups is not destroyed, or "".
 // DestructionProblem has the rules that depend on a fresh read.
-func DestructionRefusal(w state.Desired, s state.NodeState, g state.PresentGroup) string {
+func destructionRefusal(w state.Desired, s state.NodeState, g state.PresentGroup) string {
 	here := ownership.IsOfCluster(w, g.Tags) && ownership.TagValue(&lvm.VG{Tags: g.Tags},
 		wellknown.NodeTagPrefix) == w.Node
 	class := ownership.TagValue(&lvm.VG{Tags: g.Tags}, wellknown.ClassTagPrefix)

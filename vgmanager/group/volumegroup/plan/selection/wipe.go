@@ -19,7 +19,7 @@ func protected(h state.Hidden, w state.Desired, target state.WipeTarget, number 
 		return fmt.Sprintf(
 			"it is a physical volume that LVM on this node does not list, and its label could not be read: %v", h.Err)
 	case !known:
-		return UnresolvedPV
+		return unresolvedPV
 	}
 	return protectedLabel(w, target, pv)
 }
@@ -96,7 +96,7 @@ func wipeAction(t state.WipeTarget) state.Action {
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
 func wipeRefusal(w state.Desired, s state.NodeState, vg *lvm.VG, target state.WipeTarget) string {
 	for _, g := range target.Groups {
-		if why := DestructionRefusal(w, s, g); why != "" {
+		if why := destructionRefusal(w, s, g); why != "" {
 			return why
 		}
 	}
@@ -114,8 +114,8 @@ func wipeRefusal(w state.Desired, s state.NodeState, vg *lvm.VG, target state.Wi
 	return ""
 }
 
-// UnresolvedPV is the reason for a physical volume whose volume group is not known.
-const UnresolvedPV = "it is a physical volume, and LVM cannot determine its volume group"
+// unresolvedPV is the reason for a physical volume whose volume group is not known.
+const unresolvedPV = "it is a physical volume, and LVM cannot determine its volume group"
 
 // protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
 // "".
@@ -145,7 +145,7 @@ func Protected(w state.Desired, report *lvm.Report, target state.WipeTarget, pv 
 	}
 	if pv.Group == "" {
 		if pv.InUse {
-			return UnresolvedPV
+			return unresolvedPV
 		}
 		return ""
 	}
@@ -153,7 +153,7 @@ func Protected(w state.Desired, report *lvm.Report, target state.WipeTarget, pv 
 	if vg == nil {
 		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
 	}
-	return ProtectedGroup(w, pv.Group, vg.Tags)
+	return protectedGroup(w, pv.Group, vg.Tags)
 }
 
 // ProtectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
@@ -165,7 +165,7 @@ func ProtectedByLabels(w state.Desired, target state.WipeTarget, pvs []lvm.Label
 	case at >= 0:
 		return protectedLabel(w, target, pvs[at])
 	case labeled:
-		return UnresolvedPV
+		return unresolvedPV
 	}
 	return ""
 }
@@ -176,16 +176,16 @@ func protectedLabel(w state.Desired, target state.WipeTarget, pv lvm.LabeledPV) 
 	case pv.VGUUID != "" && target.Destroys(pv.VGUUID):
 		return ""
 	case pv.Unresolved:
-		return UnresolvedPV
+		return unresolvedPV
 	case pv.VGName == "":
 		return ""
 	}
-	return ProtectedGroup(w, pv.VGName, pv.VGTags)
+	return protectedGroup(w, pv.VGName, pv.VGTags)
 }
 
-// ProtectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
+// protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
 // product are protected, from this and from other nodes, and so is a group with the name of the device class.
-func ProtectedGroup(w state.Desired, name string, tags []string) string {
+func protectedGroup(w state.Desired, name string, tags []string) string {
 	switch {
 	case state.IsOfProduct(tags):
 		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,

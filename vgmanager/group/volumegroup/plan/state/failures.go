@@ -14,8 +14,8 @@ type Failure struct {
 	Err     error
 }
 
-// MaxFailures is the number of failures to remember for a volume group.
-const MaxFailures = 32
+// maxFailures is the number of failures to remember for a volume group.
+const maxFailures = 32
 
 // WithFailure returns the failures after an attempt: with that of the action as the latest one, or without it if err
 // is nil.
@@ -25,7 +25,7 @@ func WithFailure(list []Failure, a Action, err error) []Failure {
 		return list
 	}
 	list = append(list, Failure{Kind: a.Kind, Subject: a.Subject(), Err: err})
-	return list[max(0, len(list)-MaxFailures):]
+	return list[max(0, len(list)-maxFailures):]
 }
 
 // Subject returns the devices or volumes that the action is for, as text.

@@ -23,7 +23,7 @@ const maxChunk lvm.Bytes = 1 << 30
 // of discards.
 func Action(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
 	if vg.LV(config.Name) == nil {
-		if config.DataStripes() > 1 && StripedSize(config, vg) == 0 {
+		if config.DataStripes() > 1 && stripedSize(config, vg) == 0 {
 			return state.Action{}
 		}
 		return state.Action{Kind: state.CreatePool, Change: Options(config, vg)}
@@ -160,19 +160,19 @@ func GrownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 func Options(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.LVCreateThinPool {
 	options := lvm.LVCreateThinPool{
 		VG: vg.Name, Name: config.Name, PercentFree: config.SizePercent,
-		ChunkSize:    ChunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
+		ChunkSize:    chunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
 		MetadataSize: metadataWanted(config), Discards: discardsWanted(config),
 	}
 	if config.DataStripes() > 1 {
-		options.Size, options.PercentFree = StripedSize(config, vg), 0
+		options.Size, options.PercentFree = stripedSize(config, vg), 0
 		options.Stripes, options.StripeSize = config.DataStripes(), lvm.Bytes(config.StripeBytes())
 	}
 	return options
 }
 
-// ChunkWanted returns the chunk size of a new pool of a size, or 0 if LVM chooses it. The chunk size of a pool cannot
+// chunkWanted returns the chunk size of a new pool of a size, or 0 if LVM chooses it. The chunk size of a pool cannot
 // change, so the default allows the pool to grow to twice its size.
-func ChunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
+func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	switch {
 	case config.ChunkSizeCalculationPolicy == v1alpha1.SizeCalculationHost:
 		return 0

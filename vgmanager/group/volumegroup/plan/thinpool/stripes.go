@@ -20,10 +20,10 @@ func DataRoom(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.Bytes {
 	return lvm.Bytes(lvm.InSets(vg.FreeDisks(), stripes)*int64(stripes)) * vg.ExtentSize
 }
 
-// StripedSize returns the size of the data of a new striped pool, or 0 if too few devices have free space. Like
+// stripedSize returns the size of the data of a new striped pool, or 0 if too few devices have free space. Like
 // sizePercent of a pool without stripes, the share includes the metadata and its spare. LVM may allocate both on any
 // device, so each device keeps space for them.
-func StripedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.Bytes {
+func stripedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
 	}
@@ -45,7 +45,7 @@ func metadataOfNewPool(config *v1alpha1.ThinPoolConfig, data lvm.Bytes) lvm.Byte
 	if wanted := metadataWanted(config); wanted > 0 {
 		return wanted
 	}
-	chunk := ChunkWanted(config, data)
+	chunk := chunkWanted(config, data)
 	if chunk == 0 {
 		chunk = minChunk // LVM may choose a larger one, which needs less metadata
 	}
@@ -58,7 +58,7 @@ const minChunk lvm.Bytes = 64 << 10
 // StripesProblems reports why a thin pool with striped data cannot be created in its volume group.
 func StripesProblems(w state.Desired, vg *lvm.VG) []state.Problem {
 	config := w.Spec.ThinPoolConfig
-	if config == nil || config.DataStripes() <= 1 || vg.LV(config.Name) != nil || StripedSize(config, vg) > 0 {
+	if config == nil || config.DataStripes() <= 1 || vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
 		return nil
 	}
 	return []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(

@@ -1,0 +1,16 @@
+package ownership
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+func TestAVolumeGroupThatAnotherClassUsesIsNotRenamed(t *testing.T) {
+	w := state.Desired{Name: "vg1", Node: "n1", Sharers: []state.Sharer{{Name: "apps", Group: "data", Pool: "pool"}}}
+	if why := notRenamed(w, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
+		t.Errorf("it is renamed: %q", why)
+	}
+}
