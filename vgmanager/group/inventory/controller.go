@@ -261,6 +261,7 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 		return nil, fmt.Errorf("list the LVMDeviceApprovals of node %s: %w", r.Node, err)
 	}
 	seen := state.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	cluster := state.Cluster{ID: r.Cluster, Former: r.FormerCluster}
 	var classes []selection.ClassState
 	for i := range list.Items {
 		_, applies, err := state.Applies(&list.Items[i].Spec, node)
@@ -270,12 +271,11 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := state.NewDesired(&list.Items[i], list.Items, node, r.Cluster)
+		w, err := state.NewDesired(&list.Items[i], list.Items, node, cluster)
 		if err != nil {
 			return nil, err
 		}
-		w.FormerCluster = r.FormerCluster
-		w.Approvals = selection.ApprovalsFor(approvals.Items, r.Node, w.Name)
+		w.Consent.Approvals = selection.ApprovalsFor(approvals.Items, r.Node, w.Name)
 		classes = append(classes, selection.ClassState{Desired: w, Node: seen.For(w)})
 	}
 	slices.SortFunc(classes, func(a, b selection.ClassState) int {

@@ -98,11 +98,12 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w state.Desired, s sta
 	case state.VerifyLabel:
 		return r.restores.VerifyLabel(ctx, w, s, a.Label)
 	case state.RestoreGroup:
-		err := r.LVM.Apply(ctx, lvm.GroupRestore{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+		archive := s.Metadata.Archive
+		err := r.LVM.Apply(ctx, lvm.GroupRestore{VG: w.Name, UUID: archive.UUID, File: archive.File})
 		if err != nil {
 			return err
 		}
-		return r.restores.Sequences.Restart(w.Name, s.Archive.UUID, s.Before)
+		return r.restores.Sequences.Restart(w.Name, archive.UUID, s.Before)
 	case state.RestoreEarlier:
 		return r.restores.StartRestore(ctx, w, s)
 	case state.AcceptMetadata:

@@ -60,7 +60,7 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 
 // capacityClass returns a device class with the volume group vg1 on this node.
 func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
-	return state.Desired{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
+	return state.Desired{Name: "vg1", Node: nodeName, Cluster: state.Cluster{ID: "c1"}, Spec: spec}
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.

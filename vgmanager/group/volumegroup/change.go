@@ -61,7 +61,7 @@ func (r *Reconciler) nextChange(ctx context.Context, w state.Desired, before v1a
 		p = plan.New(w, seen)
 	}
 	if selection.NeedsPeers(seen, p.Action) {
-		if seen.Peers, err = r.Peers(ctx, seen.Devices); err != nil {
+		if seen.Disks.Peers, err = r.Peers(ctx, seen.Devices); err != nil {
 			return outcome{Outcome: state.Outcome{Node: seen, Plan: p, Err: err}}
 		}
 		if p = plan.New(w, seen); p.AwaitsListing {
@@ -84,7 +84,7 @@ func (r *Reconciler) nextChange(ctx context.Context, w state.Desired, before v1a
 	err = r.try(ctx, w, seen, p.Action)
 	if waits := (*orphanremoval.Erasing)(nil); errors.As(err, &waits) {
 		// An erasure can take hours. Meanwhile, the other actions are performed.
-		seen.Erasing, seen.ErasingWaits = r.orphans.Erasing[w.Name], waits.Text
+		seen.Orphans.Erasing, seen.Orphans.Waits = r.orphans.Erasing[w.Name], waits.Text
 		p = plan.New(w, seen)
 		if p.Action.Kind == state.Nothing {
 			return outcome{Outcome: state.Outcome{Node: seen, Plan: p}}

@@ -32,7 +32,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/poolmetadata"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/restore"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -63,15 +62,6 @@ type Labels interface {
 	LabelCheck(ctx context.Context, device string) error
 }
 
-// Metadata reads LVM's text metadata.
-type Metadata interface {
-	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
-	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
-	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
-	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
-		[]string, error)
-}
-
 // Kernel reads what the kernel supports and what a thin pool has in it.
 type Kernel interface {
 	CheckRAID(ctx context.Context) error
@@ -83,7 +73,7 @@ type LVM interface {
 	Reports
 	Changes
 	Labels
-	Metadata
+	restore.Metadata
 	Kernel
 }
 
@@ -398,12 +388,11 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	if err := r.objects.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		return state.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	w, err := state.NewDesired(object, list.Items, node, r.Cluster)
+	w, err := state.NewDesired(object, list.Items, node, state.Cluster{ID: r.Cluster, Former: r.FormerCluster})
 	if err != nil {
 		return w, err
 	}
-	w.FormerCluster = r.FormerCluster
-	w.Approvals, err = r.objects.Approvals(ctx, w)
+	w.Consent.Approvals, err = r.objects.Approvals(ctx, w)
 	return w, err
 }
 

@@ -3,7 +3,6 @@ package volumegroup
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,12 +14,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/devicerequests"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/redundancy"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/selection"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -28,36 +25,20 @@ import (
 // so that no rule gets an empty list instead of data that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w state.Desired, before v1alpha1.VGStatus,
 	maxAge time.Duration) (state.NodeState, error) {
-	s := state.NodeState{Names: r.known.names, Before: before, Trim: r.trims.Progress(w),
-		Erasing: r.orphans.Erasing[w.Name], Failures: r.failures[w.Name]}
-	if s.Trim.HasEnded() {
+	s := state.NodeState{Before: before, FileSystems: state.FileSystems{Trim: r.trims.Progress(w)}}
+	if s.FileSystems.Trim.HasEnded() {
 		maxAge = 0 // what was freed is only in a report from after the end
 	}
-	var err error
-	if s.Report, err = reportOf(ctx, r.LVM, maxAge); err != nil {
+	if err := r.observeRecords(ctx, w, &s, maxAge); err != nil {
 		return s, err
 	}
-	released, err := r.group.released.Read(w.Name)
-	if err != nil {
-		return s, err
-	}
-	s.Released = released.PhysicalVolumes
-	if s.Removed, err = r.group.removed.Read(w.Name); err != nil {
-		return s, err
-	}
-	if s.Wiped, err = r.wiper.records.Read(w.Name); err != nil {
-		return s, err
-	}
-	if class, ok := r.Classes.Class(w.Name); ok {
-		s.Class = &class
-	}
-	r.known.remember(s.Report)
 	if w.UsesExisting() {
-		return r.observeExisting(ctx, w, s, maxAge)
+		return s, r.observeExisting(ctx, w, &s, maxAge)
 	}
-	s.Unattended = r.moves.unattended(ownership.GroupOf(w, s))
-	if s.Seen = r.restores.Sequences.Of(ctx, w.Name, ownership.GroupOf(w, s), before); maxAge > 0 &&
-		doubt.WentBack(w, s) {
+	vg := ownership.GroupOf(w, s)
+	s.Records.Unattended = r.moves.unattended(vg)
+	s.Metadata.Seen = r.restores.Sequences.Of(ctx, w.Name, vg, before)
+	if maxAge > 0 && doubt.WentBack(w, s) {
 		return r.observe(ctx, w, before, 0) // a report from before the last change is not earlier metadata
 	}
 	if plan.IsRemoval(w, s) {
@@ -65,84 +46,101 @@ func (r *Reconciler) observe(ctx context.Context, w state.Desired, before v1alph
 	}
 	if w.Deleting && plan.IsRemoval(w, s) {
 		// A removal does not depend on devices, unless some are missing.
-		s.PoolFault = r.pools.Faults[w.Name]
+		s.Pool.Fault = r.pools.Faults[w.Name]
 		return s, nil
 	}
-	s.ResolvePaths(w, r.Devices.Resolve)
-	if err = r.labeled(ctx, w, &s, maxAge); err != nil {
-		return s, err
+	return s, r.observeGroup(ctx, w, &s, maxAge)
+}
+
+// observeRecords reads what every plan depends on: LVM's report, the records of the agent, and the class.
+func (r *Reconciler) observeRecords(ctx context.Context, w state.Desired, s *state.NodeState,
+	maxAge time.Duration) error {
+	s.Records.Names, s.Records.Failures = r.known.names, r.failures[w.Name]
+	s.Orphans.Erasing = r.orphans.Erasing[w.Name]
+	var err error
+	if s.Report, err = reportOf(ctx, r.LVM, maxAge); err != nil {
+		return err
 	}
-	s.Identities, s.Watched = device.Identities(s.Devices), r.known.watch(s.Devices)
-	s.Fingerprints = device.NewFingerprints(s.Devices, state.PhysicalVolumes(s.Report))
-	s.Hidden = r.hidden.Observe(ctx, w, s, maxAge)
-	if ownership.GroupOf(w, s) == nil && before.UUID != "" {
-		if s.Mapped, err = r.Devices.Mapped(before.UUID); err != nil {
-			return s, err
-		}
+	released, err := r.group.released.Read(w.Name)
+	if err != nil {
+		return err
 	}
-	if w.Open == v1alpha1.RecoveryRestoreMetadata && ownership.GroupOf(w, s) == nil && before.UUID != "" {
-		s.Archive.Metadata, s.Archive.Err = r.LVM.ReadArchive(ctx, w.Name, before.UUID)
+	s.Records.Released = released.PhysicalVolumes
+	if s.Records.Removed, err = r.group.removed.Read(w.Name); err != nil {
+		return err
 	}
-	if w.Open == v1alpha1.RecoveryRestoreLabels && ownership.GroupOf(w, s) == nil {
-		s.Backup.Metadata, s.Backup.Err = r.LVM.ReadBackup(ctx, w.Name)
+	if s.Records.Wiped, err = r.wiper.records.Read(w.Name); err != nil {
+		return err
 	}
-	if w.Open != v1alpha1.RecoveryRestoreLabels {
-		delete(r.restores.Verified, w.Name)
+	if class, ok := r.Classes.Class(w.Name); ok {
+		s.Class = &class
 	}
-	s.Verified = slices.Clone(r.restores.Verified[w.Name])
-	s.PoolFault = r.pools.Faults[w.Name]
-	s.Inspection = r.pools.Inspections.Of(w, ownership.GroupOf(w, s), r.now())
-	if s.Rollback, err = r.restores.Rollback(ctx, w, s); err != nil {
-		return s, err
+	r.known.remember(s.Report)
+	return nil
+}
+
+// observeGroup reads what the plan of a volume group depends on. The order matters: each part depends on those before
+// it.
+func (r *Reconciler) observeGroup(ctx context.Context, w state.Desired, s *state.NodeState,
+	maxAge time.Duration) error {
+	err := r.observeDisks(ctx, w, s, maxAge)
+	if err != nil {
+		return err
 	}
-	if len(w.Orphans) > 0 || w.Import != nil {
+	vg := ownership.GroupOf(w, *s)
+	s.Pool = r.pools.Observe(w, vg)
+	if s.Metadata, err = r.restores.Observe(ctx, w, *s); err != nil {
+		return err
+	}
+	if len(w.Open.Orphans) > 0 || w.Open.Import != nil {
 		s.Owners = r.objects.ReadOwners(ctx)
 	}
-	s.LastMounts = lastMounts(ctx, r.Devices, w, s)
-	if vg := ownership.GroupOf(w, s); vg != nil {
-		absent, err := r.objects.Absent(ctx, w, vg)
-		if err != nil {
-			return s, err
-		}
-		if s.Replaced = r.restores.Replaced(ctx, w, vg, absent); thinpool.LacksPool(w, s, vg) {
-			s.Absent = absent
-		}
+	s.Orphans = r.orphans.Observe(ctx, w, *s, maxAge)
+	if s.Health, err = r.observeHealth(ctx, w, *s); err != nil {
+		return err
 	}
-	r.orphans.Observe(ctx, w, &s, maxAge)
-	s.Mounted = r.trims.Mounted(ctx, w, ownership.GroupOf(w, s))
-	s.Stale = stale(r.Devices, ownership.GroupOf(w, s))
-	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
-	s.HealthUnknown = r.Health.Unknown(w.Name)
-	s.Attempts = r.group.attempts.Of(w.Name, redundancy.NeedsReload(s, ownership.GroupOf(w, s)), r.now())
-	if w.Spec.RAIDConfig != nil && ownership.GroupOf(w, s) == nil {
-		s.NoRAID = r.LVM.CheckRAID(ctx)
+	s.Records.Attempts = r.group.attempts.Of(w.Name, redundancy.NeedsReload(*s, vg), r.now())
+	s.FileSystems.LastMounts = lastMounts(ctx, r.Devices, w, *s)
+	s.FileSystems.Mounted = r.trims.Mounted(ctx, w, vg)
+	s.FileSystems.Users, s.FileSystems.Run = r.checks.Observe(ctx, w, *s)
+	return nil
+}
+
+// observeDisks lists the devices, and reads what decides which of them are used.
+func (r *Reconciler) observeDisks(ctx context.Context, w state.Desired, s *state.NodeState,
+	maxAge time.Duration) error {
+	s.Disks.ResolvePaths(w, r.Devices.Resolve)
+	if err := r.labeled(ctx, w, s, maxAge); err != nil {
+		return err
 	}
-	r.checks.Observe(ctx, w, &s)
-	return s, nil
+	s.Disks.Identities = device.Identities(s.Devices)
+	s.Disks.Watched = r.known.watch(s.Devices)
+	s.Disks.Fingerprints = device.NewFingerprints(s.Devices, state.PhysicalVolumes(s.Report))
+	s.Disks.Hidden = r.hidden.Observe(ctx, w, *s, maxAge)
+	return nil
 }
 
 // observeExisting completes the observation for a volume group that an administrator created. What the agent would need
 // to change the group is not read.
-func (r *Reconciler) observeExisting(ctx context.Context, w state.Desired, s state.NodeState,
-	maxAge time.Duration) (state.NodeState, error) {
+func (r *Reconciler) observeExisting(ctx context.Context, w state.Desired, s *state.NodeState,
+	maxAge time.Duration) error {
 	if w.Deleting {
-		return s, nil
+		return nil
 	}
 	var err error
 	if s.Devices, err = listDevices(ctx, r.Devices, maxAge); err != nil {
-		return s, err
+		return err
 	}
-	s.Identities = device.Identities(s.Devices)
-	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
-	s.HealthUnknown = r.Health.Unknown(w.Group())
-	return s, nil
+	s.Disks.Identities = device.Identities(s.Devices)
+	s.Health = healthOf(r.Health, w.Group())
+	return nil
 }
 
 // lastMounts reads when the ext4 file systems of volumes that may be imported were mounted last. The administrator
 // reads it before an approval. It omits what cannot be read.
 func lastMounts(ctx context.Context, contents Contents, w state.Desired, s state.NodeState) map[string]time.Time {
 	vg := ownership.GroupOf(w, s)
-	if w.Import == nil || w.Recovery != nil || vg == nil {
+	if w.Open.Import == nil || w.Open.Approved != nil || vg == nil {
 		return nil
 	}
 	times := map[string]time.Time{}
@@ -160,55 +158,6 @@ func lastMounts(ctx context.Context, contents Contents, w state.Desired, s state
 		times[vg.LVs[i].Name] = last
 	}
 	return times
-}
-
-// stale returns the volumes that the kernel maps to other devices than those of their physical volumes. It skips a
-// volume that cannot be read, because it was just deactivated.
-func stale(mappings Mappings, vg *lvm.VG) []string {
-	if vg == nil {
-		return nil
-	}
-	numbers := map[string]device.Number{}
-	for _, pv := range vg.PVs {
-		numbers[pv.UUID] = state.NumberOf(pv)
-	}
-	var names []string
-	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
-		for i := range list {
-			lv := &list[i]
-			if len(lv.PVs) == 0 || lv.Major == 0 || lv.MoveSource != "" || lv.Attr.Locked() {
-				continue
-			}
-			below, err := below(mappings, device.NewNumber(lv.Major, lv.Minor), layersOfLVM)
-			lost := func(uuid string) bool { return numbers[uuid] != "" && !slices.Contains(below, numbers[uuid]) }
-			top := health.TopOf(vg, lv)
-			if err == nil && slices.ContainsFunc(lv.PVs, lost) && !slices.Contains(names, top) {
-				names = append(names, top)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// layersOfLVM is the number of layers below a logical volume to look through: an origin has one of its own ("-real")
-// between it and its physical volumes.
-const layersOfLVM = 2
-
-// below returns the devices on which a device is built, down to a number of layers. A device below, such as a
-// partition, may have none.
-func below(mappings Mappings, number device.Number, depth int) ([]device.Number, error) {
-	list, err := mappings.Below(number)
-	if err != nil || depth == 1 {
-		return list, err
-	}
-	all := slices.Clone(list)
-	for _, n := range list {
-		if deeper, err := below(mappings, n, depth-1); err == nil {
-			all = append(all, deeper...)
-		}
-	}
-	return all, nil
 }
 
 func reportOf(ctx context.Context, reports Reports, maxAge time.Duration) (*lvm.Report, error) {
@@ -246,7 +195,7 @@ func (r *Reconciler) labeled(ctx context.Context, w state.Desired, s *state.Node
 			"deleted, and the operator recreates it without labels: set them again with kubectl lvms label", r.Node)
 	}
 	s.Devices = selection.WithLabels(devices, nodeStatus.Spec.DeviceLabels)
-	s.UnmatchedLabels = devicerequests.UnmatchedLabels(devices, nodeStatus.Spec.DeviceLabels)
+	s.Disks.UnmatchedLabels = devicerequests.UnmatchedLabels(devices, nodeStatus.Spec.DeviceLabels)
 	return nil
 }
 
@@ -260,9 +209,9 @@ func probe(ctx context.Context, contents Contents, s *state.NodeState, devices [
 		all.Go(func() { results[i] = contents.Probe(ctx, d, device.SignatureLVM) })
 	}
 	all.Wait()
-	s.Probed = map[device.Number][]device.Reason{}
+	s.Disks.Probed = map[device.Number][]device.Reason{}
 	for i, d := range devices {
-		s.Probed[d.Number] = results[i]
+		s.Disks.Probed[d.Number] = results[i]
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *recoveries) report(ctx context.Context, w state.Desired, first *v1alpha
 			if err := c.AddClaims(ctx, p); err != nil {
 				return err
 			}
-			if w.Check != nil { // the message names the claims
+			if w.Open.Check != nil { // the message names the claims
 				withClaims := first.DeepCopy()
 				withClaims.Status = status
 				status = plan.RecoveryStatus(o.Outcome, w, withClaims, nil, now)

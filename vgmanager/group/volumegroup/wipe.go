@@ -50,7 +50,7 @@ func (r wipeRecords) put(class string, record state.WipeRecord) error {
 // completed marks the wipes of devices as done that are blank now: an agent that was killed after a wipe did not. It is
 // called before the devices are used.
 func (r wipeRecords) completed(w state.Desired, s state.NodeState, devices []device.Device) error {
-	for _, record := range s.Wiped {
+	for _, record := range s.Records.Wiped {
 		if record.Done || record.Class != string(w.UID) ||
 			!slices.ContainsFunc(devices, func(d device.Device) bool { return record.IsOf(s, d) }) {
 			continue
@@ -114,8 +114,8 @@ func (x *wiper) wipe(ctx context.Context, w state.Desired, s state.NodeState, ta
 	}
 	if approval := selection.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
 		record.Approved = approval.Spec.Fingerprint
-		record.Blank = s.Fingerprints.Blank(target.Device)
-		options.Fingerprint = s.Fingerprints.Of(target.Device, target.Reasons)
+		record.Blank = s.Disks.Fingerprints.Blank(target.Device)
+		options.Fingerprint = s.Disks.Fingerprints.Of(target.Device, target.Reasons)
 		options.Reasons = target.Reasons
 	}
 	if err := x.recordWipe(ctx, w, record); err != nil {

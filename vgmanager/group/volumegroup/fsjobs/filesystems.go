@@ -56,19 +56,18 @@ type Checks struct {
 	Wake    func()
 }
 
-// Observe adds the progress of a check or repair of file systems, and what uses the volumes.
-func (c *Checks) Observe(ctx context.Context, w state.Desired, s *state.NodeState) {
-	s.FileSystems = c.progress(w)
-	running := s.FileSystems != nil && s.FileSystems.Running
-	vg := ownership.GroupOf(w, *s)
-	if w.Check == nil || w.Recovery != nil || running || vg == nil {
-		return
+// Observe returns what uses the volumes that a recovery checks, and the progress of the check or the repair, or nil.
+func (c *Checks) Observe(ctx context.Context, w state.Desired, s state.NodeState) (state.Users, *state.FileSystemRun) {
+	run, vg := c.progress(w), ownership.GroupOf(w, s)
+	if w.Open.Check == nil || w.Open.Approved != nil || run != nil && run.Running || vg == nil {
+		return state.Users{}, run
 	}
-	s.Users = c.users(ctx, w, vg)
-	if s.FileSystems != nil && s.FileSystems.Other == "" && filesystems.IsCheckBlocked(w, *s) {
+	s.FileSystems.Run, s.FileSystems.Users = run, c.users(ctx, w, vg)
+	if run != nil && run.Other == "" && filesystems.IsCheckBlocked(w, s) {
 		c.Runs.forget(w.Name)
-		s.FileSystems = nil
+		run = nil
 	}
+	return s.FileSystems.Users, run
 }
 
 // progress returns the progress of the check or of the approved repair of a class, or nil. A run that is no longer
@@ -78,7 +77,7 @@ func (c *Checks) progress(w state.Desired) *state.FileSystemRun {
 		p.Results = maps.Clone(p.Results)
 		return p
 	})
-	if current == nil || w.Check == nil {
+	if current == nil || w.Open.Check == nil {
 		return nil
 	}
 	p := current.progress
@@ -91,12 +90,12 @@ func (c *Checks) progress(w state.Desired) *state.FileSystemRun {
 // checkKey identifies the request for a run, or is "".
 func checkKey(w state.Desired) string {
 	switch {
-	case w.Check == nil:
+	case w.Open.Check == nil:
 		return ""
-	case w.Recovery != nil:
-		return "repair " + w.Check.Recovery + " " + w.Recovery.PlanID
+	case w.Open.Approved != nil:
+		return "repair " + w.Open.Check.Recovery + " " + w.Open.Approved.PlanID
 	}
-	return "check " + w.Check.Recovery
+	return "check " + w.Open.Check.Recovery
 }
 
 // users returns what uses the volumes that a recovery checks.
@@ -104,7 +103,7 @@ func (c *Checks) users(ctx context.Context, w state.Desired, vg *lvm.VG) state.U
 	users := state.Users{Open: map[string]bool{}, MountPoints: map[string][]string{}}
 	var volumes []fsck.Volume
 	var targets []*lvm.LV
-	for _, name := range w.Check.Volumes {
+	for _, name := range w.Open.Check.Volumes {
 		if lv := vg.LV(name); lv != nil && lv.Major != 0 {
 			volumes, targets = append(volumes, volumeOf(lv)), append(targets, lv)
 		}
@@ -176,8 +175,8 @@ func (c *Checks) Start(ctx context.Context, w state.Desired, s state.NodeState, 
 	work := &fileSystemWork{Checks: c, group: ownership.GroupOf(w, s).UUID, kinds: map[string]string{}}
 	work.run = &Run[state.FileSystemRun]{key: checkKey(w), progress: state.FileSystemRun{
 		Repairing: a.Kind == state.RepairVolumes, Results: map[string]state.FileSystemResult{}}}
-	if w.Recovery != nil {
-		for _, v := range w.Recovery.Checked {
+	if w.Open.Approved != nil {
+		for _, v := range w.Open.Approved.Checked {
 			work.kinds[v.UUID] = v.FSType
 		}
 	}

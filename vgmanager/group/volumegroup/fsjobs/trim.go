@@ -37,7 +37,8 @@ type Trims struct {
 // Mounted returns the Mounted file systems of the thin pool of a class if a recovery frees space of the pool and is not
 // approved.
 func (t *Trims) Mounted(ctx context.Context, w state.Desired, vg *lvm.VG) state.Mounted {
-	if w.Open != v1alpha1.RecoveryFreePoolSpace || w.Recovery != nil || w.Spec.ThinPoolConfig == nil || vg == nil {
+	asked := w.Open.Action == v1alpha1.RecoveryFreePoolSpace && w.Open.Approved == nil
+	if !asked || w.Spec.ThinPoolConfig == nil || vg == nil {
 		return state.Mounted{}
 	}
 	volumes := map[string]string{} // UUIDs of volumes by device
@@ -61,8 +62,8 @@ func (t *Trims) Mounted(ctx context.Context, w state.Desired, vg *lvm.VG) state.
 // longer approved.
 func (t *Trims) Progress(w state.Desired) *state.Trim {
 	key := ""
-	if w.Open == v1alpha1.RecoveryFreePoolSpace && w.Recovery != nil {
-		key = w.Recovery.PlanID
+	if w.Open.Action == v1alpha1.RecoveryFreePoolSpace && w.Open.Approved != nil {
+		key = w.Open.Approved.PlanID
 	}
 	current := t.Runs.Of(w.Name, key, t.Now(), func(p state.Trim) state.Trim {
 		p.Failed = slices.Clone(p.Failed)
@@ -92,7 +93,7 @@ func (t *Trims) tried(run *Run[state.Trim], failed string) {
 // the next one begins with the first volume again, which is harmless. Only one runs on a node, because the plan waits
 // for its end.
 func (t *Trims) Start(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) {
-	run := &Run[state.Trim]{progress: state.Trim{Before: a.Size}, key: w.Recovery.PlanID}
+	run := &Run[state.Trim]{progress: state.Trim{Before: a.Size}, key: w.Open.Approved.PlanID}
 	group := ownership.GroupOf(w, s).UUID
 	t.Runs.Start(ctx, w.Name, run, t.Now, t.Wake, func(ctx context.Context) error {
 		return t.trimVolumes(ctx, run, group, w.Spec.ThinPoolConfig.Name, a.Volumes)

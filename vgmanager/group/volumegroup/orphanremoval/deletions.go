@@ -62,32 +62,33 @@ type Removal struct {
 	Now       func() time.Time
 }
 
-// Observe sets Deletions and Expired. The records are read only if the volume group has orphans. If something
-// cannot be read, nothing is removed.
-func (p *Removal) Observe(ctx context.Context, w state.Desired, s *state.NodeState, maxAge time.Duration) {
+// Observe returns which logical volumes are removed, and which are being erased. The records are read only if the
+// volume group has orphans. If something cannot be read, nothing is removed.
+func (p *Removal) Observe(ctx context.Context, w state.Desired, s state.NodeState,
+	maxAge time.Duration) state.Orphans {
 	if _, set := w.Spec.DeletedVolumeRetention.Duration(); !set || w.Deleting || !p.hasOrphans(w.Name) {
-		return
+		return s.Orphans
 	}
 	if maxAge == 0 || p.Now().Sub(p.deletions.time) > deletionsAge {
 		records, err := p.Objects.ReadDeletions(ctx)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot find out which orphans are to be removed", "deviceClass", w.Name)
-			s.Deletions = p.deletions.records // only for the status
-			return
+			s.Orphans.Deletions = p.deletions.records // only for the status
+			return s.Orphans
 		}
 		p.deletions = deletions{p.Now(), records}
 	}
-	s.Deletions = p.deletions.records
-	if len(orphans.Expired(w, *s, p.Now())) == 0 {
-		return
+	s.Orphans.Deletions = p.deletions.records
+	if len(orphans.Expired(w, s, p.Now())) == 0 {
+		return s.Orphans
 	}
-	owned := *s
-	owned.Owners = p.Objects.ReadOwners(ctx)
-	if owned.Owners.Err != nil {
-		log.FromContext(ctx).Error(owned.Owners.Err, "cannot find out whether orphans belong to objects of the cluster",
+	s.Owners = p.Objects.ReadOwners(ctx)
+	if s.Owners.Err != nil {
+		log.FromContext(ctx).Error(s.Owners.Err, "cannot find out whether orphans belong to objects of the cluster",
 			"deviceClass", w.Name)
 	}
-	s.Expired = orphans.Expired(w, owned, p.Now())
+	s.Orphans.Expired = orphans.Expired(w, s, p.Now())
+	return s.Orphans
 }
 
 func (p *Removal) hasOrphans(class string) bool {
@@ -100,7 +101,7 @@ func (p *Removal) hasOrphans(class string) bool {
 // objects of the cluster again.
 func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
 	var err error
-	if s.Deletions, err = p.Objects.ReadDeletions(ctx); err != nil {
+	if s.Orphans.Deletions, err = p.Objects.ReadDeletions(ctx); err != nil {
 		return err
 	}
 	s.Owners = p.Objects.ReadOwners(ctx)
@@ -134,7 +135,7 @@ func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.No
 // reportDeleted logs removed logical volumes, and emits an event.
 func (p *Removal) reportDeleted(ctx context.Context, w state.Desired, s state.NodeState, names []string) {
 	for _, name := range names {
-		d := s.Deletions[name]
+		d := s.Orphans.Deletions[name]
 		log.FromContext(ctx).Info("removed the logical volume of a deleted LogicalVolume", "deviceClass", w.Name,
 			"lv", name, "logicalVolume", d.LogicalVolume)
 	}

@@ -27,8 +27,8 @@ func observed(s state.NodeState, devices ...device.Device) state.NodeState {
 	if s.Report == nil {
 		s.Report = report()
 	}
-	s.Identities = device.Identities(devices)
-	s.Fingerprints = device.NewFingerprints(devices, state.PhysicalVolumes(s.Report))
+	s.Disks.Identities = device.Identities(devices)
+	s.Disks.Fingerprints = device.NewFingerprints(devices, state.PhysicalVolumes(s.Report))
 	return s
 }
 
@@ -36,8 +36,8 @@ func observed(s state.NodeState, devices ...device.Device) state.NodeState {
 func approvalFor(d device.Device, reasons ...device.Reason) v1alpha1.LVMDeviceApproval {
 	s := observed(state.NodeState{}, d)
 	return v1alpha1.LVMDeviceApproval{ObjectMeta: metav1.ObjectMeta{Name: "approval-" + d.Name},
-		Spec: v1alpha1.LVMDeviceApprovalSpec{NodeName: "n1", DeviceClassName: "vg1", Device: s.Identities[d.Number],
-			Fingerprint: s.Fingerprints.Of(d, reasons), ApprovedBy: "ann"}}
+		Spec: v1alpha1.LVMDeviceApprovalSpec{NodeName: "n1", DeviceClassName: "vg1", Device: s.Disks.Identities[d.Number],
+			Fingerprint: s.Disks.Fingerprints.Of(d, reasons), ApprovedBy: "ann"}}
 }
 
 func TestPlanOfApprovals(t *testing.T) {
@@ -63,7 +63,7 @@ func TestPlanOfApprovals(t *testing.T) {
 		"nothing is approved": {spec: all, seen: observed(state.NodeState{}, disk("b"), disk("c")),
 			want: "Progressing", note: "before its devices are approved: /dev/sdb, /dev/sdc",
 			excluded: []string{"/dev/sdb AwaitingApproval", "/dev/sdc AwaitingApproval"}},
-		"a named device is not approved": {spec: named, seen: observed(state.NodeState{Paths: paths("b")}, disk("b")),
+		"a named device is not approved": {spec: named, seen: observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, disk("b")),
 			want: "Progressing", note: "approved", excluded: []string{"/dev/disk/by-id/b AwaitingApproval"}},
 		"one is approved": {spec: all, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
 			seen: observed(state.NodeState{}, disk("b"), disk("c")), want: "Progressing CreateVolumeGroup /dev/sdb",
@@ -79,7 +79,7 @@ func TestPlanOfApprovals(t *testing.T) {
 			seen: observed(state.NodeState{}, larger), want: "Progressing", note: "approved",
 			excluded: []string{"/dev/sdb ChangedSinceReview"}},
 		"it has content since": {spec: named, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen: observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			seen: observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, written("b")), want: "Failed",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
 		"it was approved again": {spec: all,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b")), approvalFor(larger)},
@@ -88,17 +88,17 @@ func TestPlanOfApprovals(t *testing.T) {
 			want: "Progressing", note: "approved", excluded: []string{"/dev/sdb AwaitingApproval"}},
 		"approval is no consent to wipe": {spec: named,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
-			seen:      observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			seen:      observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, written("b")), want: "Failed",
 			excluded: []string{"/dev/disk/by-id/b HasSignature"}},
-		"consent to wipe is no approval": {spec: wiping, seen: observed(state.NodeState{Paths: paths("b")}, written("b")),
+		"consent to wipe is no approval": {spec: wiping, seen: observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, written("b")),
 			want: "Progressing", note: "approved",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b AwaitingApproval"}},
 		"approved as blank, to be wiped now": {spec: wiping,
 			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
-			seen:      observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Progressing", note: "approved",
+			seen:      observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, written("b")), want: "Progressing", note: "approved",
 			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
 		"consent and approval": {spec: wiping, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
-			seen: observed(state.NodeState{Paths: paths("b")}, written("b")), want: "Progressing WipeDevice"},
+			seen: observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, written("b")), want: "Progressing WipeDevice"},
 		"members are not affected": {spec: all,
 			seen: observed(state.NodeState{Report: report(group("b")), Class: thickDone}, disk("b")), want: "Ready"},
 		"a new device waits": {spec: all, seen: observed(state.NodeState{Report: report(group("b")), Class: thickDone},
@@ -116,7 +116,7 @@ func TestPlanOfApprovals(t *testing.T) {
 	}
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
-		w.Approvals = selection.ApprovalsFor(tt.approvals, w.Node, w.Name)
+		w.Consent.Approvals = selection.ApprovalsFor(tt.approvals, w.Node, w.Name)
 		p := New(w, tt.seen)
 		if got := summary(p); got != tt.want || !strings.Contains(p.Note, tt.note) || tt.note == "" && p.Note != "" {
 			t.Errorf("%s: got %q, %q, want %q (%v)", name, got, p.Note, tt.want, p.Problems)
@@ -131,7 +131,7 @@ func TestPlanOfApprovals(t *testing.T) {
 func TestAnApprovalCoversWhatTheWipeLeaves(t *testing.T) {
 	spec := requiring(forced("/dev/disk/by-id/b"))
 	approval := approvalFor(written("b"))
-	blank := observed(state.NodeState{}, disk("b")).Fingerprints.Of(disk("b"), nil)
+	blank := observed(state.NodeState{}, disk("b")).Disks.Fingerprints.Of(disk("b"), nil)
 	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true, Approved: approval.Spec.Fingerprint,
 		Blank: blank, Found: state.WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}
 	other := disk("b")
@@ -154,8 +154,8 @@ func TestAnApprovalCoversWhatTheWipeLeaves(t *testing.T) {
 		r := record
 		tt.change(&r)
 		w := testWanted(spec)
-		w.Approvals = []v1alpha1.LVMDeviceApproval{approval}
-		s := observed(state.NodeState{Paths: paths("b"), Wiped: []state.WipeRecord{r}}, tt.device)
+		w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approval}
+		s := observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}, Records: state.Records{Wiped: []state.WipeRecord{r}}}, tt.device)
 		if got := summary(New(w, s)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
@@ -182,17 +182,17 @@ func TestADoubtfulDeviceIsRead(t *testing.T) {
 	ceph := device.Signature{Type: "ceph_bluestore"}
 	found := device.Reason{Code: device.CephBlueStore, Message: "x", Signature: &ceph}
 	w := testWanted(requiring(forced("/dev/disk/by-id/b")))
-	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
-	s := observed(state.NodeState{Paths: paths("b")}, disk("b"))
+	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
+	s := observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, disk("b"))
 	p := New(w, s)
 	if len(p.Doubtful) != 1 || summary(p) != "Progressing" {
 		t.Fatalf("got %s, %v", summary(p), p.Doubtful)
 	}
-	s.Probed = map[device.Number][]device.Reason{disk("b").Number: {found}}
+	s.Disks.Probed = map[device.Number][]device.Reason{disk("b").Number: {found}}
 	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing WipeDevice" {
 		t.Errorf("after it was read: got %s, %v", summary(p), p.Doubtful)
 	}
-	s.Probed[disk("b").Number] = nil
+	s.Disks.Probed[disk("b").Number] = nil
 	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing" {
 		t.Errorf("if it is blank: got %s, %v", summary(p), p.Doubtful)
 	}
@@ -208,11 +208,11 @@ func TestTheVerdictNamesTheApproval(t *testing.T) {
 	}
 	larger := disk("b")
 	larger.Size++
-	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(larger)}
+	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(larger)}
 	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.ChangedSinceReview}) {
 		t.Errorf("got %+v", v)
 	}
-	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
 	if v := verdict(); !v.Eligible {
 		t.Errorf("got %+v", v)
 	}
@@ -224,11 +224,11 @@ func TestUsedApprovals(t *testing.T) {
 	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
 		t.Error("a device without an approval is used")
 	}
-	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
 	if used, err := selection.UsedApprovals(w, s, s.Devices); err != nil || len(used) != 1 {
 		t.Errorf("got %v, %v", used, err)
 	}
-	s.Probed = map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable}}}
+	s.Disks.Probed = map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable}}}
 	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
 		t.Error("a device that could not be read is used")
 	}

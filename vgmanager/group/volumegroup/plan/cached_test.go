@@ -50,7 +50,7 @@ func TestDrainWithACache(t *testing.T) {
 		w := testWanted(spec)
 		class := publication.ClassOf(w, nil, vg.UUID)
 		s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c"), disk("d")}, Class: &class}
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		p := New(w, s)
 		var says []string
 		if tt.says != "" {

@@ -46,7 +46,7 @@ func inactive(vg lvm.VG) lvm.VG {
 // seenWith returns a node with the disks b and c, and volume groups on them. A logical volume that is active is on each
 // disk of its group.
 func seenWith(named string, vgs ...lvm.VG) state.NodeState {
-	s := state.NodeState{Report: report(vgs...), Paths: paths(strings.Fields(named)...)}
+	s := state.NodeState{Report: report(vgs...), Disks: state.Disks{Paths: paths(strings.Fields(named)...)}}
 	for _, letter := range []string{"b", "c"} {
 		d := disk(letter)
 		for i := range vgs {
@@ -62,7 +62,7 @@ func seenWith(named string, vgs ...lvm.VG) state.NodeState {
 		s.Devices = append(s.Devices, d)
 	}
 	s.Devices = append(s.Devices, device.Device{Name: "/dev/mapper/data", Number: "253:7", Type: "lvm", Size: 1 << 30})
-	s.Identities = device.Identities(s.Devices)
+	s.Disks.Identities = device.Identities(s.Devices)
 	return s
 }
 
@@ -73,7 +73,7 @@ func seenOnPartition(vg lvm.VG) state.NodeState {
 	part.Name, part.Type, part.Serial = "/dev/sdb1", "part", ""
 	whole.PartitionTable, whole.Partitions = "gpt", []string{part.Name}
 	whole.Children = []device.Child{{Name: part.Name, Type: "part"}}
-	s.Identities = device.Identities(s.Devices)
+	s.Disks.Identities = device.Identities(s.Devices)
 	return s
 }
 
@@ -167,13 +167,13 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 		"a second time, by name": {spec: destroying("vg1", "b"), want: "Failed",
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))),
 			edit: func(s *state.NodeState) {
-				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
 			},
 			says: []string{"nothing is wiped a second time"}},
 		"a second time, by UUID": {spec: destroying("uuid-vg1", "b"), want: "Progressing WipeDevice",
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))),
 			edit: func(s *state.NodeState) {
-				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Done: true}}
 			}},
 	}
 	both := destroying("uuid-data", "b")
@@ -200,13 +200,11 @@ func TestPlanOfHiddenVolumeGroupsToDestroy(t *testing.T) {
 	theirs := []string{"lvms", "lvms.cluster=c9", "lvms.node=n1"}
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}
 	look := func(pvs ...lvm.LabeledPV) state.NodeState {
-		return state.NodeState{Report: report(), Devices: []device.Device{labeled("b"), labeled("c")}, Paths: paths("b"),
-			Hidden: hiddenOf(pvs...)}
+		return state.NodeState{Report: report(), Devices: []device.Device{labeled("b"), labeled("c")}, Disks: state.Disks{Paths: paths("b"), Hidden: hiddenOf(pvs...)}}
 	}
 	ofHost := label("b", "vg1", theirs...)
 	ofHost.SystemID = "host9"
-	failed := state.NodeState{Report: report(), Devices: []device.Device{labeled("b")}, Paths: paths("b"),
-		Hidden: state.Hidden{Err: errRead}}
+	failed := state.NodeState{Report: report(), Devices: []device.Device{labeled("b")}, Disks: state.Disks{Paths: paths("b"), Hidden: state.Hidden{Err: errRead}}}
 	for name, tt := range map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
 		seen state.NodeState

@@ -121,10 +121,10 @@ func TestChoiceOfDevicesByLabels(t *testing.T) {
 			says:     []string{"is selected by device class vg2 as well as by vg1"},
 			excluded: []string{"/dev/sdb UsedByOtherDeviceClass"}},
 		"named, with the label": {spec: spec(&named),
-			seen: state.NodeState{Report: report(), Devices: devices, Paths: paths("b")},
+			seen: state.NodeState{Report: report(), Devices: devices, Disks: state.Disks{Paths: paths("b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"named, without the label": {spec: spec(&named),
-			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b")}}, want: "Failed",
 			says:     []string{"does not have the label tier, so the deviceSelector that names it does not match"},
 			excluded: []string{"/dev/disk/by-id/b NotSelected"}},
 		"labeled later": {spec: spec(tier("fast")),
@@ -138,7 +138,7 @@ func TestChoiceOfDevicesByLabels(t *testing.T) {
 		"all members without labels stay": {spec: spec(tier("fast")), seen: state.NodeState{Report: report(group("b", "c")),
 			Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone}, want: "Ready"},
 	} {
-		tt.seen.Identities = device.Identities(tt.seen.Devices)
+		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
 		w := testWanted(tt.spec)
 		w.Others = tt.others
 		p := New(w, tt.seen)
@@ -169,7 +169,7 @@ func TestALabelRemovesNothing(t *testing.T) {
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: tt.selector})
 		p := New(w, state.NodeState{Report: report(group("b", "c")), Devices: tt.devices, Class: thickDone, Before: before,
-			Identities: device.Identities(tt.devices)})
+			Disks: state.Disks{Identities: device.Identities(tt.devices)}})
 		checkPlan(t, name, p, tt.want, nil)
 	}
 }

@@ -128,17 +128,17 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 
 // doubts are the ways in which the metadata of a volume group, change 7, is in doubt.
 var doubts = map[string]func(*state.NodeState){
-	"a failed read": func(s *state.NodeState) { s.Replaced = state.Replaced{Err: errArchive} },
+	"a failed read": func(s *state.NodeState) { s.Metadata.Replaced = state.Replaced{Err: errArchive} },
 	"replaced": func(s *state.NodeState) {
-		s.Replaced = state.Replaced{Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}
+		s.Metadata.Replaced = state.Replaced{Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}
 	},
-	"a later change was seen":      func(s *state.NodeState) { s.Seen = state.Seen{Seqno: 8} },
-	"what was seen cannot be read": func(s *state.NodeState) { s.Seen = state.Seen{Err: errArchive} },
+	"a later change was seen":      func(s *state.NodeState) { s.Metadata.Seen = state.Seen{Seqno: 8} },
+	"what was seen cannot be read": func(s *state.NodeState) { s.Metadata.Seen = state.Seen{Err: errArchive} },
 }
 
 func TestDoubtfulMetadataClosesTheClass(t *testing.T) {
 	for name, r := range map[string]state.Replaced{"a failed read": {Err: errArchive}, "replaced": {Volumes: []string{"y"}}} {
-		w, s := testWanted(v1alpha1.LVMVolumeGroupSpec{}), state.NodeState{Report: report(group("b")), Replaced: r}
+		w, s := testWanted(v1alpha1.LVMVolumeGroupSpec{}), state.NodeState{Report: report(group("b")), Metadata: state.Metadata{Replaced: r}}
 		a := New(w, s).Action
 		if a.Kind != state.PublishClass || a.Class.Closed == "" || a.Class.NoRemoval == "" {
 			t.Errorf("%s: got %+v", name, a)
@@ -147,12 +147,12 @@ func TestDoubtfulMetadataClosesTheClass(t *testing.T) {
 		if again := New(w, s).Action; again.Kind != state.Nothing {
 			t.Errorf("%s: called twice: got %+v", name, again)
 		}
-		s.Replaced = state.Replaced{}
+		s.Metadata.Replaced = state.Replaced{}
 		if open := New(w, s).Action; open.Kind != state.PublishClass || open.Class.Closed+open.Class.NoRemoval != "" {
 			t.Errorf("%s: afterward: got %+v", name, open)
 		}
-		w.Orphans = []string{"lv"}
-		s.Replaced = r
+		w.Open.Orphans = []string{"lv"}
+		s.Metadata.Replaced = r
 		if p, problem := orphans.NewPlan(w, s, metav1.Time{}); p != nil || problem == "" {
 			t.Errorf("%s: orphans: got %+v", name, p)
 		}
@@ -248,17 +248,17 @@ func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 // TestDoubtIsEndedByItsRecovery: the restore of the metadata is planned whether or not it is in doubt.
 func TestDoubtIsEndedByItsRecovery(t *testing.T) {
 	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
-	s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
+	s.Metadata.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
 	certain, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{})
 	if certain == nil {
 		t.Fatal(why)
 	}
-	s.Replaced = state.Replaced{Volumes: []string{"y"}}
-	s.PoolFault = lvm.ErrTransaction
+	s.Metadata.Replaced = state.Replaced{Volumes: []string{"y"}}
+	s.Pool.Fault = lvm.ErrTransaction
 	if p, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
 		t.Errorf("got %+v, %s", p, why)
 	}
-	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
+	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
 	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("the approved plan is not carried out: %s", a.Kind)
 	}
@@ -287,7 +287,7 @@ func TestARemovalDoesNotStopARecovery(t *testing.T) {
 		if restore == nil {
 			t.Fatal(why)
 		}
-		w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
+		w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
 		if p := New(w, s); p.Action.Kind != state.RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
 			t.Errorf("leaving %t: the approved plan is not carried out: %s (%s), %v", leaving, p.Action.Kind, p.State,
 				p.Messages())
@@ -298,12 +298,11 @@ func TestARemovalDoesNotStopARecovery(t *testing.T) {
 // rolledBackThick is a node with an empty volume group, and earlier metadata of it with a volume of the cluster.
 func rolledBackThick() (state.Desired, state.NodeState) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	w.Open = v1alpha1.RecoveryRestoreMetadata
+	w.Open.Action = v1alpha1.RecoveryRestoreMetadata
 	present, earlier := metadataWith(), metadataWith(shown("volume-0", linear(0, 1, "p0", 0)))
 	present.Seqno, earlier.Seqno = 4, 7
 	vg := groupWith(present)
 	vg.Tags, vg.Seqno = group("b").Tags, present.Seqno
-	return w, state.NodeState{Report: report(*vg), Seen: state.Seen{Seqno: 7},
-		Owners:   ownersOf(state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}),
-		Rollback: state.Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}}
+	return w, state.NodeState{Report: report(*vg), Metadata: state.Metadata{Seen: state.Seen{Seqno: 7}, Rollback: state.Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}},
+		Owners: ownersOf(state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true})}
 }

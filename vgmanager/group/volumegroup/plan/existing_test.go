@@ -347,7 +347,7 @@ func TestOtherClassesSpareAnExistingVolumeGroup(t *testing.T) {
 	}
 	all := []v1alpha1.LVMVolumeGroup{object("vg1", v1alpha1.LVMVolumeGroupSpec{}),
 		object("apps", v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", ThinPoolConfig: thinSpec})}
-	w, err := state.NewDesired(&all[0], all, node, "c1")
+	w, err := state.NewDesired(&all[0], all, node, state.Cluster{ID: "c1"})
 	if err != nil || len(w.Others) != 0 || len(w.Sharers) != 1 || w.Sharers[0] != (state.Sharer{Name: "apps", Group: "data", Pool: "pool"}) {
 		t.Fatalf("got %+v, %v", w, err)
 	}
@@ -356,7 +356,7 @@ func TestOtherClassesSpareAnExistingVolumeGroup(t *testing.T) {
 	if summary(p) != "Progressing CreateVolumeGroup /dev/sdc" {
 		t.Errorf("got %s (%v)", summary(p), p.Problems)
 	}
-	apps, err := state.NewDesired(&all[1], all, node, "c1")
+	apps, err := state.NewDesired(&all[1], all, node, state.Cluster{ID: "c1"})
 	if err != nil || len(apps.Others) != 1 {
 		t.Fatalf("got %+v, %v", apps, err)
 	}

@@ -16,7 +16,7 @@ func TestARequestThatFailsDoesNotKeepADeviceFromItsVolumeGroup(t *testing.T) {
 		{Node: "n1", Device: "/dev/sdb", Action: v1alpha1.DeviceActionCordon},
 		{Node: "n1", Device: "/dev/sdc", Action: v1alpha1.DeviceActionCordon}}})
 	s := state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
-	s.Identities = device.Identities(s.Devices)
+	s.Disks.Identities = device.Identities(s.Devices)
 	var done []string
 	for range 5 {
 		p := New(w, s)
@@ -29,7 +29,7 @@ func TestARequestThatFailsDoesNotKeepADeviceFromItsVolumeGroup(t *testing.T) {
 		if p.Action.Kind == state.PublishClass {
 			err = nil
 		}
-		s.Failures = state.WithFailure(s.Failures, p.Action, err)
+		s.Records.Failures = state.WithFailure(s.Records.Failures, p.Action, err)
 	}
 	want := "CordonDevice pv-b, CordonDevice pv-c, PublishClass , CordonDevice pv-b, CordonDevice pv-c"
 	if got := strings.Join(done, ", "); got != want {

@@ -34,7 +34,7 @@ func withFileSystems(change ...func(*lvm.VG)) lvm.VG {
 }
 
 func checking(w state.Desired, volumes ...string) state.Desired {
-	w.Check = &state.Check{Recovery: "check", Volumes: volumes}
+	w.Open.Check = &state.Check{Recovery: "check", Volumes: volumes}
 	return w
 }
 
@@ -146,10 +146,11 @@ func TestCheckOfFileSystems(t *testing.T) {
 				volumes = []string{"v2", "v1"}
 			}
 			w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), volumes...)
-			w.Deleting, w.Check.Planned = tt.deleting, tt.planned
-			s := state.NodeState{Report: report(vg), Users: tt.users, FileSystems: tt.run, Class: published(vg, w)}
+			w.Deleting, w.Open.Check.Planned = tt.deleting, tt.planned
+			s := state.NodeState{Report: report(vg), Class: published(vg, w),
+				FileSystems: state.FileSystems{Users: tt.users, Run: tt.run}}
 			if tt.failing {
-				s.Failing = map[device.Number]error{state.NumberOf(vg.PVs[0]): errors.New("input/output error")}
+				s.Health.Failing = map[device.Number]error{state.NumberOf(vg.PVs[0]): errors.New("input/output error")}
 			}
 			p := New(w, s)
 			got := p.Action.Kind
@@ -164,8 +165,9 @@ func TestCheckOfFileSystems(t *testing.T) {
 			}
 			r := checkRecovery()
 			if tt.planned {
-				o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()), FileSystems: checked(well,
-					broken)}}
+				o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()),
+					FileSystems: state.FileSystems{Run: checked(well,
+						broken)}}}
 				r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
 			}
 			status := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Now())
@@ -195,13 +197,14 @@ func approvedCheck(t *testing.T, v1, v2 state.FileSystemResult) (state.Desired, 
 	t.Helper()
 	w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), "v1", "v2")
 	r := checkRecovery()
-	o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()), FileSystems: checked(v1, v2)}}
+	o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()),
+		FileSystems: state.FileSystems{Run: checked(v1, v2)}}}
 	r.Status = RecoveryStatus(o, w, r, nil, metav1.NewTime(time.Unix(1, 0)))
 	if r.Status.Phase != v1alpha1.RecoveryAwaitingApproval {
 		t.Fatalf("got %+v", r.Status)
 	}
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
-	w.Recovery, w.Check.Planned = ApprovedRecovery(r), true
+	w.Open.Approved, w.Open.Check.Planned = ApprovedRecovery(r), true
 	return w, r
 }
 
@@ -281,8 +284,7 @@ func TestRepairOfFileSystems(t *testing.T) {
 				vg = withFileSystems()
 			}
 			// A volume that is in use no longer matters: the agent finds it when it repairs it.
-			s := state.NodeState{Report: report(vg), FileSystems: tt.run, Class: published(vg, w),
-				Users: state.Users{Open: map[string]bool{"uuid-v1": true}}}
+			s := state.NodeState{Report: report(vg), FileSystems: state.FileSystems{Run: tt.run, Users: state.Users{Open: map[string]bool{"uuid-v1": true}}}, Class: published(vg, w)}
 			p := New(w, s)
 			got := p.Action.Kind
 			if got != state.RepairVolumes {
@@ -317,14 +319,14 @@ func TestRepairOfFileSystems(t *testing.T) {
 func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 	w, r := approvedCheck(t, broken, broken)
 	s := state.NodeState{Report: report(withFileSystems()), Class: published(withFileSystems(), w),
-		FileSystems: &state.FileSystemRun{Running: true, Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v1": well}}}
+		FileSystems: state.FileSystems{Run: &state.FileSystemRun{Running: true, Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v1": well}}}}
 	r.Status = RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
-	w.Recovery = ApprovedRecovery(r)
-	s.FileSystems = nil
+	w.Open.Approved = ApprovedRecovery(r)
+	s.FileSystems.Run = nil
 	if a := New(w, s).Action; a.Kind != state.RepairVolumes || strings.Join(a.Volumes, " ") != "uuid-v2" {
 		t.Errorf("got %+v", a)
 	}
-	s.FileSystems = &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": well}}
+	s.FileSystems.Run = &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": well}}
 	got := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
 	if !strings.Contains(got.Message, "file systems repaired on node n1: 2") {
 		t.Errorf("got %q", got.Message)

@@ -34,7 +34,7 @@ func withoutFree(vg *lvm.VG) {
 var mountedBoth = state.Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 256 << 20}}
 
 func freeing(w state.Desired) state.Desired {
-	w.Open = v1alpha1.RecoveryFreePoolSpace
+	w.Open.Action = v1alpha1.RecoveryFreePoolSpace
 	return w
 }
 
@@ -91,7 +91,8 @@ func TestSpacePlan(t *testing.T) {
 			}
 			w := freeing(testWanted(spec))
 			w.Deleting = tt.deleting
-			o := state.Outcome{Node: state.NodeState{Report: report(tt.vg), Mounted: tt.mounted, Failing: tt.failing}}
+			o := state.Outcome{Node: state.NodeState{Report: report(tt.vg),
+				FileSystems: state.FileSystems{Mounted: tt.mounted}, Health: state.Health{Failing: tt.failing}}}
 			got := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{})
 			for _, text := range tt.says {
 				if !strings.Contains(got.Message, text) {
@@ -133,7 +134,7 @@ func TestSpacePlanHasALimit(t *testing.T) {
 		}
 	}
 	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
-	o := state.Outcome{Node: state.NodeState{Report: report(vg), Mounted: mounted}}
+	o := state.Outcome{Node: state.NodeState{Report: report(vg), FileSystems: state.FileSystems{Mounted: mounted}}}
 	p := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{}).Plan
 	if len(p.MountedVolumes) != v1alpha1.MaxLostVolumes || p.MountedVolumeCount != count ||
 		p.MountedVolumes[0].Name != "v2" {
@@ -146,16 +147,17 @@ func approvedSpace(t *testing.T) (state.Desired, *v1alpha1.LVMRecovery) {
 	t.Helper()
 	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
 	r := spaceRecovery()
-	o := state.Outcome{Node: state.NodeState{Report: report(fullPool(100)), Mounted: mountedBoth}}
+	o := state.Outcome{Node: state.NodeState{Report: report(fullPool(100)),
+		FileSystems: state.FileSystems{Mounted: mountedBoth}}}
 	r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
 	// The mounted volumes change meanwhile. The plan stays.
-	o.Node.Mounted = state.Mounted{Used: map[string]int64{"uuid-v1": 1}}
+	o.Node.FileSystems.Mounted = state.Mounted{Used: map[string]int64{"uuid-v1": 1}}
 	again := RecoveryStatus(o, w, r, nil, metav1.Unix(60, 0))
 	if again.Plan.ID != r.Status.Plan.ID || namesOf(again.Plan.MountedVolumes) != "v2 v1" {
 		t.Fatalf("got the plan %+v", again.Plan)
 	}
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
-	w.Recovery = ApprovedRecovery(r)
+	w.Open.Approved = ApprovedRecovery(r)
 	return w, r
 }
 
@@ -195,9 +197,10 @@ func TestStepsOfTrimming(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, r := approvedSpace(t)
 			if tt.unapproved {
-				w.Recovery, r.Spec.ApprovedPlan = nil, ""
+				w.Open.Approved, r.Spec.ApprovedPlan = nil, ""
 			}
-			s := state.NodeState{Report: report(tt.vg), Trim: tt.trim, Mounted: mountedBoth, Class: published(tt.vg, w)}
+			s := state.NodeState{Report: report(tt.vg), Class: published(tt.vg, w),
+				FileSystems: state.FileSystems{Trim: tt.trim, Mounted: mountedBoth}}
 			p := New(w, s)
 			if p.Action.Kind != tt.kind {
 				t.Errorf("got the action %s, want %s", p.Action.Kind, tt.kind)

@@ -50,7 +50,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		whole.PartitionTable = "gpt"
 		whole.Partitions = []string{part.Name}
 		whole.Children = []device.Child{{Name: part.Name, Type: "part"}}
-		return state.NodeState{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
+		return state.NodeState{Report: report(), Devices: []device.Device{whole, part}, Disks: state.Disks{Paths: paths("b"), Hidden: h}}
 	}
 	partOf := func(group string, tags ...string) state.Hidden {
 		pv := label("b", group, tags...)
@@ -59,7 +59,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}
 	look := func(h state.Hidden, vgs ...lvm.VG) state.NodeState {
 		return state.NodeState{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
-			Paths: paths("b"), Hidden: h}
+			Disks: state.Disks{Paths: paths("b"), Hidden: h}}
 	}
 	lost := look(hiddenOf(label("b", "vg1", ours...)))
 	lost.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
@@ -109,7 +109,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 			[]string{"it is on /dev/sdb", "lvmdevices --adddev /dev/sdb"}},
 	}
 	for name, tt := range tests {
-		tt.seen.Identities = device.Identities(tt.seen.Devices)
+		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
 		p := New(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if strings.HasPrefix(name, "it was here") && !p.Lost {
@@ -131,7 +131,7 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 		says []string
 	}{
 		"hidden": {state.NodeState{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
-		"and not readable": {state.NodeState{Devices: []device.Device{labeled("b")}, Hidden: state.Hidden{Err: errRead}},
+		"and not readable": {state.NodeState{Devices: []device.Device{labeled("b")}, Disks: state.Disks{Hidden: state.Hidden{Err: errRead}}},
 			[]string{hint}},
 		"away":              {state.NodeState{Devices: []device.Device{disk("c")}}, []string{lost}},
 		"another is hidden": {state.NodeState{Devices: []device.Device{labeled("d")}}, []string{lost}},
@@ -144,10 +144,10 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of the disks may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
-	s := state.NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: state.Hidden{Err: errRead}}
+	s := state.NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Disks: state.Disks{Hidden: state.Hidden{Err: errRead}}}
 	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
 		[]string{"input/output error"})
-	s.Hidden.Err = nil
+	s.Disks.Hidden.Err = nil
 	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s),
 		"Progressing CreateVolumeGroup /dev/sdb", nil)
 }

@@ -144,7 +144,7 @@ func TestNewImportPlan(t *testing.T) {
 				test.edit(&s)
 			}
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-			w.Import = &test.ask
+			w.Open.Import = &test.ask
 			p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
 			if test.says != "" {
 				if p != nil || !strings.Contains(problem, test.says) {
@@ -169,7 +169,7 @@ func TestNewImportPlan(t *testing.T) {
 // TestThePlanOfAnImportSaysHowOldVolumesAre: the administrator needs it to choose. The approval does not depend on it.
 func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	w.Import = &state.Import{Volumes: []string{"a"}}
+	w.Open.Import = &state.Import{Volumes: []string{"a"}}
 	before, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
 	if problem != "" || before.ImportedVolumes[0].Created != nil || before.ImportedVolumes[0].LastMountTime != nil {
 		t.Fatalf("got the plan %+v: %s", before, problem)
@@ -177,7 +177,7 @@ func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 	s := importState()
 	created, mounted := time.Unix(1_700_000_000, 5), time.Unix(1_710_000_000, 0)
 	s.Report.VGs[0].LV("a").Created = created
-	s.LastMounts = map[string]time.Time{"a": mounted}
+	s.FileSystems.LastMounts = map[string]time.Time{"a": mounted}
 	p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
 	if problem != "" || p.ID != before.ID || !p.ImportedVolumes[0].Created.Time.Equal(created.Truncate(time.Second)) ||
 		!p.ImportedVolumes[0].LastMountTime.Time.Equal(mounted) {
@@ -190,7 +190,7 @@ func TestThePlanOfAnImportHasAnIDOfItsOwn(t *testing.T) {
 	ids := map[string]bool{}
 	for _, i := range []state.Import{{}, {Volumes: []string{"a"}}, {Volumes: []string{"b"}},
 		{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}}} {
-		w.Import = &i
+		w.Open.Import = &i
 		p, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
 		again, _ := volumeimport.NewPlan(w, importState(), metav1.Time{})
 		if problem != "" || ids[p.ID] || p.ID != again.ID {

@@ -71,7 +71,7 @@ func TestMetadataAreaIsFull(t *testing.T) {
 			vg.Tags = nil
 		}
 		s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b")}}
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		p := New(tt.w, s)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if len(tt.says) > 0 && p.Problems[0].Reason != v1alpha1.ReasonMetadataAreaFull {

@@ -102,7 +102,7 @@ func extension(n situation) due {
 }
 
 func activation(n situation) due {
-	if !HasInactive(n.vg) || n.s.Attempts[state.PoolName(n.w)].Waiting {
+	if !HasInactive(n.vg) || n.s.Records.Attempts[state.PoolName(n.w)].Waiting {
 		return nil
 	}
 	return due{{Kind: state.Activate}}

@@ -79,7 +79,7 @@ func TestTheTagOfAnEarlierVersionIsReplaced(t *testing.T) {
 			})
 			s := state.NodeState{Report: report(vg), Devices: []device.Device{}, Class: thickDone}
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			w.FormerCluster = test.former
+			w.Cluster.Former = test.former
 			p := New(w, s)
 			checkPlan(t, name, p, test.want, test.says)
 			if add, remove := tagsOf(p.Action); add != test.add || remove != test.remove {
@@ -110,7 +110,7 @@ func TestActiveVolumesOfAnotherNodeAreReported(t *testing.T) {
 				vg.Tags, vg.LVs = test.tags, []lvm.LV{{Name: "data", Attr: test.attr}, {Name: "off", Attr: "-wi-------"}}
 			})
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			w.FormerCluster = "ns"
+			w.Cluster.Former = "ns"
 			text := strings.Join(New(w, state.NodeState{Report: report(vg), Devices: []device.Device{}}).Messages(), "; ")
 			active := strings.HasPrefix(test.want, "VGMoved") && test.attr.Active() || test.want == "OtherClusterVG"
 			if !strings.Contains(text, test.want) || strings.Contains(text, says) != active {

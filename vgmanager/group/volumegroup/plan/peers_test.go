@@ -100,10 +100,10 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := state.NodeState{Report: report(), Devices: tt.devices, Paths: tt.paths,
-				Identities: device.Identities(tt.devices)}
-			if s.Paths == nil {
-				s.Paths = paths("b")
+			s := state.NodeState{Report: report(), Devices: tt.devices,
+				Disks: state.Disks{Paths: tt.paths, Identities: device.Identities(tt.devices)}}
+			if s.Disks.Paths == nil {
+				s.Disks.Paths = paths("b")
 			}
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
 			if tt.wipes {
@@ -113,9 +113,9 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 			if selection.NeedsPeers(s, before.Action) != (name != "the same serial number, no WWN") {
 				t.Fatalf("the nodes are compared before %s: %t", before.Action.Kind, selection.NeedsPeers(s, before.Action))
 			}
-			s.Peers = state.NewPeers(s.Devices, tt.own)
+			s.Disks.Peers = state.NewPeers(s.Devices, tt.own)
 			for _, o := range tt.others {
-				s.Peers.Add(o, now)
+				s.Disks.Peers.Add(o, now)
 			}
 			p := New(w, s)
 			checkPlan(t, name, p, tt.want, tt.says)
@@ -137,7 +137,7 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 
 // TestNothingIsTakenThatWasNotCompared: the node statuses were not read.
 func TestNothingIsTakenThatWasNotCompared(t *testing.T) {
-	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
+	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Disks: state.Disks{Paths: paths("b")}}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
 	if err := selection.CheckPeers(w, s, s.Devices...); err == nil || !strings.Contains(err.Error(), "was not compared") {
 		t.Errorf("got %v", err)
@@ -160,8 +160,8 @@ func TestSharedDisksOfAGroup(t *testing.T) {
 	for _, d := range s.Devices[:2] {
 		other.Status.Devices = append(other.Status.Devices, v1alpha1.DeviceStatus{Name: "/dev/sdx", WWN: d.WWN})
 	}
-	s.Peers = state.NewPeers(s.Devices, own)
-	s.Peers.Add(other, time.Time{})
+	s.Disks.Peers = state.NewPeers(s.Devices, own)
+	s.Disks.Peers.Add(other, time.Time{})
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
 	w.Selectors = []v1alpha1.DeviceSelector{{}}
 	p := New(w, s)
@@ -174,13 +174,13 @@ func TestSharedDisksOfAGroup(t *testing.T) {
 // TestNodesThatSeeOnlySharedDisksAreNotReady: optional paths and properties name no device that must exist.
 func TestNodesThatSeeOnlySharedDisksAreNotReady(t *testing.T) {
 	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}}
-	s.Peers = state.NewPeers(s.Devices, nodeStatus("n1", v1alpha1.DeviceStatus{WWN: lun}))
-	s.Peers.Add(nodeStatus("n2", v1alpha1.DeviceStatus{Name: "/dev/sdk", WWN: lun}), time.Time{})
+	s.Disks.Peers = state.NewPeers(s.Devices, nodeStatus("n1", v1alpha1.DeviceStatus{WWN: lun}))
+	s.Disks.Peers.Add(nodeStatus("n2", v1alpha1.DeviceStatus{Name: "/dev/sdk", WWN: lun}), time.Time{})
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 	w.Selectors = []v1alpha1.DeviceSelector{{}}
 	checkPlan(t, "found", New(w, s), "Failed", []string{"see excluded"})
-	s.Paths = paths("b")
-	s.Paths[0].Optional = true
+	s.Disks.Paths = paths("b")
+	s.Disks.Paths[0].Optional = true
 	checkPlan(t, "optional", New(w, s), "Failed", []string{"see excluded"})
 }
 
@@ -224,7 +224,7 @@ func race(t *testing.T, order []int, list [2]int) int {
 	statuses := [2]*v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("n0"), nodeStatus("n1")}
 	var seen [2]state.NodeState
 	for i := range seen {
-		seen[i] = state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Paths: paths("b")}
+		seen[i] = state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Disks: state.Disks{Paths: paths("b")}}
 	}
 	var steps, done [2]int
 	taken := 0
@@ -234,9 +234,9 @@ func race(t *testing.T, order []int, list [2]int) int {
 		} else {
 			switch done[node] {
 			case 0:
-				seen[node].Peers = state.NewPeers(seen[node].Devices, statuses[node])
+				seen[node].Disks.Peers = state.NewPeers(seen[node].Devices, statuses[node])
 			case 1:
-				seen[node].Peers.Add(statuses[1-node], time.Time{})
+				seen[node].Disks.Peers.Add(statuses[1-node], time.Time{})
 			case 2:
 				w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
 				w.Node = fmt.Sprintf("n%d", node)

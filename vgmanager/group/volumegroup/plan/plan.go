@@ -79,7 +79,7 @@ func New(w state.Desired, s state.NodeState) state.Plan {
 	if vg == nil {
 		p := planCreation(w, s, chosen)
 		// The status keeps the lost devices until the group exists again.
-		p.Lost = w.Recovery != nil && lostdevices.WasThere(state.WithoutRecovery(w), s)
+		p.Lost = w.Open.Approved != nil && lostdevices.WasThere(state.WithoutRecovery(w), s)
 		return p
 	}
 	return planUpkeep(w, s, vg, chosen)
@@ -94,14 +94,14 @@ func planCreation(w state.Desired, s state.NodeState, c selection.Choice) state.
 		return state.Plan{State: v1alpha1.VGStatusReady, Excluded: c.Excluded, Note: fmt.Sprintf(
 			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group "+
 				"of device class %s is created there", w.Node, w.Taint, w.Name)}
-	case s.Hidden.Err != nil:
+	case s.Disks.Hidden.Err != nil:
 		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, state.Problem{Event: state.EventObserveFailed, Message: fmt.Sprintf(
-			"volume group %s is not created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
-	case len(s.Mapped) > 0:
+			"volume group %s is not created on node %s: %v", w.Name, w.Node, s.Disks.Hidden.Err)})
+	case len(s.Health.Mapped) > 0:
 		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
 		// while its volumes are mapped.
-		p.Action = state.Action{Kind: state.Unmap, Volumes: s.Mapped}
+		p.Action = state.Action{Kind: state.Unmap, Volumes: s.Health.Mapped}
 	case len(c.Unlisted) > 0:
 		// A group gets all its devices when it is created: policy Static adds none later.
 		p.State, p.Note = v1alpha1.VGStatusProgressing, selection.WaitForListing(w, c)
@@ -144,7 +144,7 @@ func planUpkeep(w state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choi
 	requests := members.Plan(w, s, vg)
 	broken := health.BrokenGroup(w, s, vg)
 	p := state.Plan{Excluded: c.Excluded, Notes: requests.Notes, LookedAtHealth: true,
-		Waiting:  c.Waiting || requests.Waiting || s.ErasingWaits != "",
+		Waiting:  c.Waiting || requests.Waiting || s.Orphans.Waits != "",
 		Doubtful: c.Doubtful, AwaitsListing: len(c.Unlisted) > 0}
 	p.Problems = slices.Concat(broken, c.Problems, requests.Problems, health.BrokenVolumes(w, s, vg),
 		doubt.ReplacedProblems(w, s, vg), doubt.SeenProblems(w, s, vg), thinpool.Problems(w, s, vg),
@@ -165,7 +165,7 @@ func planUpkeep(w state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choi
 func labelsLeft(s state.NodeState) state.Action {
 	a := state.Action{}
 	for _, pv := range s.Report.Unassigned {
-		if slices.Contains(s.Released, pv.UUID) {
+		if slices.Contains(s.Records.Released, pv.UUID) {
 			a.PVs = append(a.PVs, pv)
 		}
 	}

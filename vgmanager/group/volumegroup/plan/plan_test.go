@@ -67,7 +67,7 @@ func report(vgs ...lvm.VG) *lvm.Report { return &lvm.Report{VGs: vgs} }
 
 // testWanted returns a device class on the node n1 of the cluster c1.
 func testWanted(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
-	w := state.Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: "c1", Spec: spec}
+	w := state.Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: state.Cluster{ID: "c1"}, Spec: spec}
 	if spec.DeviceSelector != nil {
 		w.Selectors = []v1alpha1.DeviceSelector{*spec.DeviceSelector}
 	}
@@ -93,7 +93,7 @@ func missingPath(letter string, optional bool) state.Path {
 }
 
 var (
-	// selector names its devices by NodeState.Paths.
+	// selector names its devices by state.Disks.Paths.
 	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
@@ -157,8 +157,8 @@ func TestPlan(t *testing.T) {
 		},
 		"a probe has the last word": {
 			spec: thick, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
-				Probed: map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable,
-					Message: "cannot be read"}}, disk("c").Number: nil}},
+				Disks: state.Disks{Probed: map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable,
+					Message: "cannot be read"}}, disk("c").Number: nil}}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb Unreadable"},
 		},
 		"no usable disk": {
@@ -168,20 +168,20 @@ func TestPlan(t *testing.T) {
 		},
 		"named disks": {
 			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c"), disk("d")},
-				Paths: paths("b", "c")},
+				Disks: state.Disks{Paths: paths("b", "c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc",
 		},
 		"two links to one disk are one disk": {
-			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b", "b")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b", "b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"a named removable disk is taken": {
-			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{usb}, Paths: paths("c")},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{usb}, Disks: state.Disks{Paths: paths("c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
 		"a named physical volume of no group is taken": {
 			spec: named, seen: state.NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
-				Minor: 1}}}, Devices: []device.Device{disk("b")}, Paths: paths("b")},
+				Minor: 1}}}, Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"a found physical volume of no group is not": {
@@ -191,41 +191,41 @@ func TestPlan(t *testing.T) {
 		},
 		"a named path is missing": {
 			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")},
-				Paths: append(paths("b"), missingPath("c", false))},
+				Disks: state.Disks{Paths: append(paths("b"), missingPath("c", false))}},
 			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or " +
 				"correct the paths of device class vg1"},
 		},
 		"an optional path is missing": {
 			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")},
-				Paths: append(paths("b"), missingPath("c", true))},
+				Disks: state.Disks{Paths: append(paths("b"), missingPath("c", true))}},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"all optional paths are missing": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}},
-			seen: state.NodeState{Report: report(), Paths: []state.Path{missingPath("c", true)}},
+			seen: state.NodeState{Report: report(), Disks: state.Disks{Paths: []state.Path{missingPath("c", true)}}},
 			want: "Ready",
 		},
 		"a path that cannot be resolved": {
 			spec: named, seen: state.NodeState{Report: report(),
-				Paths: []state.Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
+				Disks: state.Disks{Paths: []state.Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}}},
 			want: "Failed", says: []string{"/dev/x", "input/output error"},
 		},
 		"a named disk carries something": {
 			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), signed},
-				Paths: paths("b", "c")},
+				Disks: state.Disks{Paths: paths("b", "c")}},
 			want:     "Failed",
 			says:     []string{"/dev/disk/by-id/c of node n1 cannot be used for device class vg1: it carries ext4"},
 			excluded: []string{"/dev/disk/by-id/c HasSignature"},
 		},
 		"a named disk that lsblk does not list": {
-			spec: named, seen: state.NodeState{Report: report(), Paths: paths("b")},
+			spec: named, seen: state.NodeState{Report: report(), Disks: state.Disks{Paths: paths("b")}},
 			want: "Failed", says: []string{"not listed by lsblk"}, excluded: []string{"/dev/disk/by-id/b Unreadable"},
 		},
 		"a named disk is in another group": {
 			spec: named, seen: state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) {
 				vg.Name = "rhel"
 				vg.PVs[0].VGName = "rhel"
-			})), Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			})), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b")}},
 			want: "Failed", says: []string{"volume group rhel"}, excluded: []string{"/dev/disk/by-id/b InVolumeGroup"},
 		},
 
@@ -261,22 +261,22 @@ func TestPlan(t *testing.T) {
 		},
 		"a selector that grew adds the disk": {
 			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
-				Paths: paths("b", "c"), Class: thickDone},
+				Disks: state.Disks{Paths: paths("b", "c")}, Class: thickDone},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"a selector that shrank removes nothing": {
 			spec: named, seen: state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")},
-				Paths: paths("b"), Class: thickDone},
+				Disks: state.Disks{Paths: paths("b")}, Class: thickDone},
 			want: "Ready",
 		},
 		"a link that went away removes nothing": {
 			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
-				Paths: []state.Path{missingPath("b", true)}, Class: thickDone},
+				Disks: state.Disks{Paths: []state.Path{missingPath("b", true)}}, Class: thickDone},
 			want: "Ready",
 		},
 		"a named path went missing": {
 			spec: named, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")},
-				Paths: append(paths("b"), missingPath("c", false)), Class: thickDone},
+				Disks: state.Disks{Paths: append(paths("b"), missingPath("c", false))}, Class: thickDone},
 			want: "Degraded", says: []string{"/dev/disk/by-id/c does not exist"},
 		},
 
@@ -362,7 +362,7 @@ func TestPlan(t *testing.T) {
 		"a disk is missing": {
 			spec: thin, seen: state.NodeState{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
 				Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone,
-				Names: map[string]string{"pv-c": "/dev/sdc"}},
+				Records: state.Records{Names: map[string]string{"pv-c": "/dev/sdc"}}},
 			want: "Degraded", says: []string{"is missing the physical volume pv-c, last seen as /dev/sdc",
 				"{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
 		},
@@ -423,7 +423,7 @@ func TestPlan(t *testing.T) {
 
 func TestANodeThatNeedsNoGroupSaysWhyInTheWordsOfUpstream(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}}
-	p := New(testWanted(spec), state.NodeState{Report: report(), Paths: []state.Path{missingPath("c", true)}})
+	p := New(testWanted(spec), state.NodeState{Report: report(), Disks: state.Disks{Paths: []state.Path{missingPath("c", true)}}})
 	if want := "there were no available devices to create it"; !strings.Contains(p.Note, want) {
 		t.Errorf("the note %q does not contain %q", p.Note, want)
 	}

@@ -52,8 +52,8 @@ func ApprovedRecovery(r *v1alpha1.LVMRecovery) *state.Recovery {
 
 // Open adds the LVMRecovery that is next for the volume group to the desired state, and what it allows.
 func Open(w *state.Desired, r *v1alpha1.LVMRecovery, approved *state.Recovery) {
-	w.Recovery = approved
-	w.Open = r.Spec.Action
+	w.Open.Approved = approved
+	w.Open.Action = r.Spec.Action
 	if open := recoveries[r.Spec.Action].open; open != nil {
 		open(w, r)
 	}

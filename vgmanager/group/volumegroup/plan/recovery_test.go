@@ -149,7 +149,7 @@ func TestRecoveryBesideAFailingDevice(t *testing.T) {
 	s := state.NodeState{Report: report(lostPool())}
 	before, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
 	expect.Equal(t, "problem", problem, "")
-	s.Failing = map[device.Number]error{disk("b").Number: errors.New("I/O error")}
+	s.Health.Failing = map[device.Number]error{disk("b").Number: errors.New("I/O error")}
 	p, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
 	if problem != "" || len(p.FailingDevices) != 1 || p.FailingDevices[0].UUID != "pv-b" || p.ID == before.ID {
 		t.Fatalf("got %+v, %q", p, problem)
@@ -160,7 +160,7 @@ func TestRecoveryBesideAFailingDevice(t *testing.T) {
 	if says := lostdevices.Consequence(p); !strings.Contains(says, "failing, and not removed: /dev/sdb") {
 		t.Errorf("it says %s", says)
 	}
-	w.Recovery = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
+	w.Open.Approved = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
 		Volumes: []string{"v1", "v2"}}
 	if kind := New(w, s).Action.Kind; kind != state.DeactivatePool && kind != state.RemoveUnreadable {
 		t.Errorf("the approved recovery does %q", kind)
@@ -190,7 +190,7 @@ func TestRecoveryIsRefused(t *testing.T) {
 		"no volume group":    {state.NodeState{Report: report()}, "no volume group was there before"},
 		"LVM hides the device": {state.NodeState{Report: report(lostPool()), Before: before, Devices: []device.Device{label}},
 			"lvmdevices --adddev /dev/sdc"},
-		"labels could not be read": {state.NodeState{Report: report(lostPool()), Hidden: state.Hidden{Err: errors.New("no answer")}},
+		"labels could not be read": {state.NodeState{Report: report(lostPool()), Disks: state.Disks{Hidden: state.Hidden{Err: errors.New("no answer")}}},
 			"not known: no answer"},
 		"the device is attached again": {state.NodeState{Report: report(edit(lostPool(),
 			func(vg *lvm.VG) { vg.PVs[1].Name = "/dev/sdc" }))}, "vgextend --restoremissing vg1 /dev/sdc"},
@@ -208,7 +208,7 @@ func TestRecoveryIsRefused(t *testing.T) {
 			t.Errorf("%s: got %+v, %q, want %q", name, p, problem, tt.says)
 		}
 		// An approval changes nothing then.
-		w.Recovery = &state.Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
+		w.Open.Approved = &state.Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
 		if kind := New(w, tt.seen).Action.Kind; kind == state.DeactivatePool || kind == state.RemoveUnreadable ||
 			kind == state.ReduceLost || kind == state.CreateVG {
 			t.Errorf("%s: %s", name, kind)
@@ -223,7 +223,7 @@ func approve(t *testing.T, w state.Desired, s state.NodeState) state.Desired {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
+	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
 	return w
 }
 
@@ -306,18 +306,18 @@ func TestStepsOfARecovery(t *testing.T) {
 
 func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
-	s := state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Probed: map[device.Number][]device.Reason{},
+	s := state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Disks: state.Disks{Probed: map[device.Number][]device.Reason{}},
 		Before: v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b"}}}}
 	if p := New(w, s); p.Action.Kind != state.Nothing || !p.Lost {
 		t.Errorf("before the approval: got %+v", p)
 	}
 	w = approve(t, w, s)
-	s.Probed[disk("d").Number] = nil
-	s.Mapped = []string{"vg1-v1"}
+	s.Disks.Probed[disk("d").Number] = nil
+	s.Health.Mapped = []string{"vg1-v1"}
 	if p := New(w, s); p.Action.Kind != state.Unmap || !p.Lost {
 		t.Errorf("while its volumes are mapped: got %+v", p)
 	}
-	s.Mapped = nil
+	s.Health.Mapped = nil
 	for range 2 {
 		if p := New(w, s); p.Action.Kind != state.CreateVG || !p.Lost {
 			t.Errorf("after the approval: got %s: %+v", p.Action.Kind, p)
@@ -351,7 +351,7 @@ func TestRecoveryStatus(t *testing.T) {
 	r.Name, r.Generation = "r", 2
 	step := func(name string, o state.Outcome, phase v1alpha1.RecoveryPhase, says string) {
 		t.Helper()
-		w.Recovery = ApprovedRecovery(r)
+		w.Open.Approved = ApprovedRecovery(r)
 		if !o.ObserveFailed {
 			o.Plan = New(w, o.Node)
 		}

@@ -21,7 +21,7 @@ import (
 //
 // After a crash, the next observation shows what is left: the class in the file, the pool, the volume group. Only the
 // labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
-// (NodeState.Released).
+// (state.Records.Released).
 func planRemoval(w state.Desired, s state.NodeState) state.Plan {
 	vg := ownership.GroupOf(w, s)
 	if problems := ownership.Duplicates(w, s); len(problems) > 0 {
@@ -94,7 +94,7 @@ func planLeaving(w state.Desired, s state.NodeState) state.Plan {
 // removes.
 func vanished(s state.NodeState) bool {
 	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
-		return !slices.Contains(s.Released, pv.UUID)
+		return !slices.Contains(s.Records.Released, pv.UUID)
 	})
 }
 

@@ -37,7 +37,7 @@ func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 	}
-	seen.Released = []string{"pv-b"}
+	seen.Records.Released = []string{"pv-b"}
 	if p := New(w, seen); !p.Finished {
 		t.Errorf("what was removed is waited for: %+v", p)
 	}

@@ -85,8 +85,8 @@ func TestWarningsOfARepair(t *testing.T) {
 		"valid":            {thinmeta.Metadata{Devices: without, Intact: true}, ""},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open = v1alpha1.RecoveryRepairThinPool
-		s := state.NodeState{Report: report(stopped()), Inspection: inspected(tt.seen)}
+		w.Open.Action = v1alpha1.RecoveryRepairThinPool
+		s := state.NodeState{Report: report(stopped()), Pool: state.Pool{Inspection: inspected(tt.seen)}}
 		p, problem, _ := poolrepair.NewPlan(w, s, nil, metav1.Time{})
 		if p == nil {
 			t.Fatalf("%s: %s", name, problem)
@@ -146,8 +146,9 @@ func TestRepairPlan(t *testing.T) {
 		"no pool": {vg: group("b"), problem: "has no thin pool"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open, w.Deleting = v1alpha1.RecoveryRepairThinPool, tt.deleting
-		s := state.NodeState{Report: report(tt.vg), Inspection: tt.seen, Failing: tt.failing}
+		w.Open.Action, w.Deleting = v1alpha1.RecoveryRepairThinPool, tt.deleting
+		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen},
+			Health: state.Health{Failing: tt.failing}}
 		p, problem, preparing := poolrepair.NewPlan(w, s, []v1alpha1.RecoveryVolume{{Name: "v2", Claim: "ns/two"}},
 			metav1.Time{})
 		if !strings.Contains(problem, tt.problem) || (problem == "") != (tt.problem == "") || preparing != tt.preparing {
@@ -219,16 +220,17 @@ func TestStepsOfARepair(t *testing.T) {
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &state.PoolInspection{Running: true}},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open = v1alpha1.RecoveryRepairThinPool
+		w.Open.Action = v1alpha1.RecoveryRepairThinPool
 		if tt.approved != nil {
-			p, problem, _ := poolrepair.NewPlan(w, state.NodeState{Report: report(stopped()), Inspection: tt.approved},
+			p, problem, _ := poolrepair.NewPlan(w, state.NodeState{Report: report(stopped()),
+				Pool: state.Pool{Inspection: tt.approved}},
 				nil, metav1.Time{})
 			if problem != "" {
 				t.Fatalf("%s: %s", name, problem)
 			}
-			w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
+			w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
 		}
-		s := state.NodeState{Report: report(tt.vg), Inspection: tt.seen, Class: published(tt.vg, w)}
+		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen}, Class: published(tt.vg, w)}
 		a := New(w, s).Action
 		if a.Kind != tt.kind || strings.Join(a.Volumes, " ") != tt.names {
 			t.Errorf("%s: got %s %v, want %s %s", name, a.Kind, a.Volumes, tt.kind, tt.names)
@@ -242,14 +244,15 @@ func TestStepsOfARepair(t *testing.T) {
 // TestAPoolThatLVMDoesNotActivate has a condition, and is not tried again before the delay ends.
 func TestAPoolThatLVMDoesNotActivate(t *testing.T) {
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	s := state.NodeState{Report: report(stopped()), PoolFault: lvm.ErrPoolCheck, Class: published(stopped(), w),
-		Attempts: map[string]state.Attempt{"pool": {Ineffective: 1, Waiting: true}}}
+	s := state.NodeState{Report: report(stopped()), Class: published(stopped(), w),
+		Pool:    state.Pool{Fault: lvm.ErrPoolCheck},
+		Records: state.Records{Attempts: map[string]state.Attempt{"pool": {Ineffective: 1, Waiting: true}}}}
 	p := New(w, s)
 	if p.Action.Kind != state.Nothing || len(p.Problems) != 1 ||
 		p.Problems[0].Reason != v1alpha1.ReasonThinPoolFailed || !strings.Contains(p.Problems[0].Message, "RepairThinPool") {
 		t.Errorf("got %+v", p)
 	}
-	s.Attempts = nil
+	s.Records.Attempts = nil
 	if p := New(w, s); p.Action.Kind != state.Activate {
 		t.Errorf("got %s", p.Action.Kind)
 	}

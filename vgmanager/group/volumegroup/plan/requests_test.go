@@ -99,7 +99,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		"and resumed after a crash": {
 			spec: request("pv-c", drain), want: "Progressing ResumeMove /dev/sdc", state: "Draining",
 			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42))),
-				Unattended: map[string]bool{"pvmove0": true}},
+				Records: state.Records{Unattended: map[string]bool{"pvmove0": true}}},
 		},
 		"or canceled": {
 			seen: state.NodeState{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
@@ -147,7 +147,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			spec: request("/dev/sdc", remove), want: "Progressing RemovePhysicalVolumes /dev/sdc",
 			seen: state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{group("b")},
 				Unassigned: []lvm.PV{{Name: "/dev/sdc", UUID: "pv-c", Major: 8, Minor: 2}}},
-				Released: []string{"pv-c"}},
+				Records: state.Records{Released: []string{"pv-c"}}},
 		},
 		"and it is not taken again": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: "Dynamic",
@@ -157,20 +157,20 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		"nor if the request names the UUID that it had": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []state.Removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
+			seen: state.NodeState{Report: report(group("b")), Disks: state.Disks{Paths: paths("b", "c")},
+				Records: state.Records{Removed: []state.Removal{{UUID: "pv-c", ID: "serial:serial-c"}}}}, want: "Ready",
 		},
 		"another disk in its place is taken": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []state.Removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
+			seen: state.NodeState{Report: report(group("b")), Disks: state.Disks{Paths: paths("b", "c")},
+				Records: state.Records{Removed: []state.Removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}}},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"not even if it is named": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
-			seen: state.NodeState{Report: report(group("b")), Paths: paths("b", "c")}, want: "Ready",
+			seen: state.NodeState{Report: report(group("b")), Disks: state.Disks{Paths: paths("b", "c")}}, want: "Ready",
 		},
 		"the only device stays": {
 			spec: request("pv-b", remove), want: "Degraded",
@@ -184,34 +184,34 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		// By removing the path from the selector.
 		"a path is taken out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
-			seen: state.NodeState{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
+			seen: state.NodeState{Report: report(group("b", "c")), Disks: state.Disks{Paths: paths("b")}, Before: before},
 			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned",
 		},
 		"a path that leads nowhere takes nothing out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c")}, want: "Degraded", state: "Ready",
-			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", false)),
+			seen: state.NodeState{Report: report(group("b", "c")), Disks: state.Disks{Paths: append(paths("b"), missingPath("c", false))},
 				Before: before}, says: []string{"by-id/c does not exist"},
 		},
 		"nor an optional one": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: named("b").Paths,
 				OptionalPaths: named("c").Paths}},
-			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", true)),
+			seen: state.NodeState{Report: report(group("b", "c")), Disks: state.Disks{Paths: append(paths("b"), missingPath("c", true))},
 				Before: before}, want: "Ready", state: "Ready",
 		},
 		"nothing is taken out while another path leads nowhere": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "x")}, want: "Degraded", state: "Ready",
-			seen: state.NodeState{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("x", false)),
+			seen: state.NodeState{Report: report(group("b", "c")), Disks: state.Disks{Paths: append(paths("b"), missingPath("x", false))},
 				Before: before}, says: []string{"by-id/x does not exist"},
 		},
 		"a device that another path names stays": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "other")}, want: "Ready", state: "Ready",
 			seen: state.NodeState{Report: report(group("b", "c")),
-				Paths:  append(paths("b"), state.Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number}),
+				Disks:  state.Disks{Paths: append(paths("b"), state.Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number})},
 				Before: before},
 		},
 		"a device that nobody ever named stays": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
-			seen: state.NodeState{Report: report(group("b", "c")), Paths: paths("b")}, want: "Ready", state: "Ready",
+			seen: state.NodeState{Report: report(group("b", "c")), Disks: state.Disks{Paths: paths("b")}}, want: "Ready", state: "Ready",
 		},
 	}
 	for name, tt := range tests {
@@ -221,7 +221,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		if tt.seen.Class == nil {
 			tt.seen.Class = thickDone
 		}
-		tt.seen.Identities = device.Identities(tt.seen.Devices)
+		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
 		p := New(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if tt.state == "" {
@@ -266,11 +266,11 @@ func TestPlanOfRedundancy(t *testing.T) {
 				image.Health = lvm.HealthRefreshNeeded
 			}
 		}
-		s.Attempts = map[string]state.Attempt{"a": {Ineffective: count, Waiting: waiting}}
+		s.Records.Attempts = map[string]state.Attempt{"a": {Ineffective: count, Waiting: waiting}}
 		return s
 	}
 	failing := func(s state.NodeState) state.NodeState {
-		s.Failing = map[device.Number]error{state.NumberOf(s.Report.VGs[0].PVs[0]): errors.New("I/O error")}
+		s.Health.Failing = map[device.Number]error{state.NumberOf(s.Report.VGs[0].PVs[0]): errors.New("I/O error")}
 		return s
 	}
 	lostRequest := raidSpec("raid1")

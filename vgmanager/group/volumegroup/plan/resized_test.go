@@ -25,9 +25,9 @@ func TestDevicesThatChangedTheirSize(t *testing.T) {
 		s := state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
 		s.Devices[1].Size = tt.size
 		if strings.Contains(name, "due") {
-			s.Devices, s.Paths = append(s.Devices, disk("d")), paths("d")
+			s.Devices, s.Disks.Paths = append(s.Devices, disk("d")), paths("d")
 		}
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}), s)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if got := p.Notes["pv-c"].Message; got != "" && tt.note == "" || !strings.Contains(got, tt.note) {
@@ -51,7 +51,7 @@ func TestDevicesAreResizedIfTheClassSaysSo(t *testing.T) {
 		"automatic":    {v1alpha1.DeviceResizeAutomatic, func(*state.NodeState) {}, state.ResizePV},
 		"called twice": {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices[1].Size = 10 << 30 }, state.PublishClass},
 		"smaller":      {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices[1].Size = 8 << 30 }, state.PublishClass},
-		"in doubt":     {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Seen.Err = errArchive }, state.PublishClass},
+		"in doubt":     {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Metadata.Seen.Err = errArchive }, state.PublishClass},
 		"not listed":   {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) { s.Devices = s.Devices[:1] }, state.PublishClass},
 		"one is missing": {v1alpha1.DeviceResizeAutomatic, func(s *state.NodeState) {
 			s.Report.VGs[0].PVs[0].Missing, s.Report.VGs[0].MissingPVs = true, 1
@@ -60,7 +60,7 @@ func TestDevicesAreResizedIfTheClassSaysSo(t *testing.T) {
 		s := state.NodeState{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}
 		s.Devices[1].Size = 20 << 30
 		tt.change(&s)
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector, DeviceResizePolicy: tt.policy}), s)
 		if p.Action.Kind != tt.want || tt.want == state.ResizePV && p.Action.PVs[0].Name != "/dev/sdc" {
 			t.Errorf("%s: got %+v", name, p.Action)

@@ -229,7 +229,7 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 
 // rolledBackNode returns a class and its node, whose thin pool has the transaction ID 3 and the devices 1 and 2.
 func rolledBackNode(present *textmeta.Metadata) (state.Desired, state.NodeState) {
-	w := state.Desired{Name: "vg1", Node: "node1", Cluster: "c1", Open: v1alpha1.RecoveryRestoreMetadata,
+	w := state.Desired{Name: "vg1", Node: "node1", Cluster: state.Cluster{ID: "c1"}, Open: state.OpenRecovery{Action: v1alpha1.RecoveryRestoreMetadata},
 		Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}}}
 	vg := groupWith(present)
 	vg.Tags = ownership.OwnerTags(w)
@@ -241,16 +241,17 @@ func rolledBackNode(present *textmeta.Metadata) (state.Desired, state.NodeState)
 			vg.LVs[i].PoolName, vg.LVs[i].Attr = "pool", "Vwi-------"
 		}
 	}
-	s := state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{*vg}}, Rollback: state.Rollback{Present: present},
-		Inspection: &state.PoolInspection{Metadata: &thinmeta.Metadata{Intact: true, TransactionID: 3, Chunks: 16 * 64,
-			Devices: map[uint64]thinmeta.Device{1: {}, 2: {}}}}}
+	s := state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{*vg}},
+		Metadata: state.Metadata{Rollback: state.Rollback{Present: present}}}
+	s.Pool.Inspection = &state.PoolInspection{Metadata: &thinmeta.Metadata{Intact: true, TransactionID: 3,
+		Chunks: 16 * 64, Devices: map[uint64]thinmeta.Device{1: {}, 2: {}}}}
 	return w, s
 }
 
 // TestARestoreNeedsTheApprovedPlan: any other content has another plan, and nothing is restored without the same one.
 func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
-	s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
+	s.Metadata.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
 	created := metav1.Unix(1, 0)
 	p, problem, _ := rollback.NewPlan(w, s, nil, created)
 	if problem != "" {
@@ -259,26 +260,26 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	if a := New(w, s).Action; a.Kind != state.Nothing {
 		t.Errorf("without an approval: got %+v", a)
 	}
-	w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
+	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
 	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("got %+v", a)
 	}
 	// The same metadata in another file is the same plan.
-	moved := *s.Rollback.Earlier
+	moved := *s.Metadata.Rollback.Earlier
 	moved.File = "/etc/lvm/archive/vg1_00002-1.vg"
-	s.Rollback.Earlier = &moved
+	s.Metadata.Rollback.Earlier = &moved
 	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("after the backup became an archive: got %+v", a)
 	}
 	for name, change := range map[string]func(*state.NodeState){
-		"other metadata": func(s *state.NodeState) { s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1)) },
-		"none":           func(s *state.NodeState) { s.Rollback.Earlier = nil },
-		"not read":       func(s *state.NodeState) { s.Rollback = state.Rollback{Err: fmt.Errorf("i/o")} },
+		"other metadata": func(s *state.NodeState) { s.Metadata.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1)) },
+		"none":           func(s *state.NodeState) { s.Metadata.Rollback.Earlier = nil },
+		"not read":       func(s *state.NodeState) { s.Metadata.Rollback = state.Rollback{Err: fmt.Errorf("i/o")} },
 		"in use":         func(s *state.NodeState) { s.Report.VGs[0].LVs[1].Attr = "Vwi-ao----" },
 		"a missing device": func(s *state.NodeState) {
 			s.Report.VGs[0].MissingPVs, s.Report.VGs[0].PVs[1].Missing = 1, true
 		},
-		"the metadata of the pool is read again": func(s *state.NodeState) { s.Inspection = &state.PoolInspection{Running: true} },
+		"the metadata of the pool is read again": func(s *state.NodeState) { s.Pool.Inspection = &state.PoolInspection{Running: true} },
 	} {
 		changed := s
 		report := lvm.Report{VGs: []lvm.VG{s.Report.VGs[0]}}
@@ -296,7 +297,7 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	if a := New(w, restored).Action; a.Kind != state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
-	restored.Inspection.Metadata.Intact = false
+	restored.Pool.Inspection.Metadata.Intact = false
 	if a := New(w, restored).Action; a.Kind == state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
@@ -314,9 +315,9 @@ func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
 		"a pool that works": {lvm.ErrTransaction, true, state.ExtendPool},
 	} {
 		w, s := rolledBackNode(poolMetadata(1, 0, 16))
-		w.Open, w.Spec.ThinPoolConfig.SizePercent = "", 90
-		s.PoolFault = test.fault
-		s.Attempts = map[string]state.Attempt{"pool": {Waiting: true}}
+		w.Open.Action, w.Spec.ThinPoolConfig.SizePercent = "", 90
+		s.Pool.Fault = test.fault
+		s.Records.Attempts = map[string]state.Attempt{"pool": {Waiting: true}}
 		vg := &s.Report.VGs[0]
 		vg.Size, vg.Free, vg.PVs[0].Free, vg.PVs[0].Allocatable = 1<<30, 900<<20, 900<<20, true
 		vg.LV("pool").Zeroes = true

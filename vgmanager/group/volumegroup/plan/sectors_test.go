@@ -30,30 +30,30 @@ func TestDevicesOfAnotherSectorSizeAreNotUsed(t *testing.T) {
 	}{
 		"two of one kind, one required of the other": {state.NodeState{Report: report(),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
-			Paths:   paths("b", "c", "d")}, "Failed", []string{"/dev/sdc", other}},
+			Disks:   state.Disks{Paths: paths("b", "c", "d")}}, "Failed", []string{"/dev/sdc", other}},
 		"optional": {state.NodeState{Report: report(),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
-			Paths:   optional("b", "c", "d")}, "Progressing CreateVolumeGroup /dev/sdb /dev/sdd", nil},
+			Disks:   state.Disks{Paths: optional("b", "c", "d")}}, "Progressing CreateVolumeGroup /dev/sdb /dev/sdd", nil},
 		"one of each, to be wiped": {state.NodeState{Report: report(),
-			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: optional("b", "c")},
+			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Disks: state.Disks{Paths: optional("b", "c")}},
 			"Progressing CreateVolumeGroup /dev/sdb", nil},
 		"a group": {state.NodeState{Report: report(group("b")),
-			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: paths("b", "c")},
+			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Disks: state.Disks{Paths: paths("b", "c")}},
 			"Degraded PublishClass", []string{"/dev/disk/by-id/c", other}},
 		"a group, optional": {state.NodeState{Report: report(group("b")),
-			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096)}, Paths: optional("b", "c")},
+			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096)}, Disks: state.Disks{Paths: optional("b", "c")}},
 			"Progressing PublishClass", nil},
 		"a group that has both": {state.NodeState{Report: report(group("b", "c")),
 			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
-			Paths:   optional("b", "c", "d")}, "Progressing ExtendVolumeGroup /dev/sdd", nil},
+			Disks:   state.Disks{Paths: optional("b", "c", "d")}}, "Progressing ExtendVolumeGroup /dev/sdd", nil},
 		"not known": {state.NodeState{Report: report(group("b")),
-			Devices: []device.Device{with(disk("b"), 512), disk("c")}, Paths: optional("b", "c")},
+			Devices: []device.Device{with(disk("b"), 512), disk("c")}, Disks: state.Disks{Paths: optional("b", "c")}},
 			"Progressing ExtendVolumeGroup /dev/sdc", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.seen.Devices[0].Signature = ""
-			tt.seen.Identities = device.Identities(tt.seen.Devices)
+			tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
 			w := testWanted(forced("/dev/disk/by-id/b", "/dev/disk/by-id/c", "/dev/disk/by-id/d"))
 			p := New(w, tt.seen)
 			checkPlan(t, name, p, tt.want, tt.says)

@@ -29,7 +29,7 @@ func TestSeenChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			s := state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Seen: test.seen}
+			s := state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Metadata: state.Metadata{Seen: test.seen}}
 			p := New(w, s)
 			if p.Action.Kind != state.PublishClass || (p.Action.Class.Closed != "") != (test.doubt != "") ||
 				!strings.Contains(p.Action.Class.Closed, test.doubt) {
@@ -54,7 +54,7 @@ func TestSeenChanges(t *testing.T) {
 			if accept == nil {
 				return
 			}
-			w.Recovery = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
+			w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
 			s.Class = &p.Action.Class
 			if a := New(w, s).Action; a.Kind != state.AcceptMetadata {
 				t.Errorf("approved: got %+v", a)

@@ -135,7 +135,7 @@ func TestChoiceOfDevices(t *testing.T) {
 		"named and of the wrong size": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: selector.Paths,
 				MinSize: quantityOf("20Gi")}},
-			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b")}}, want: "Failed",
 			says: []string{"less than minSize"}, excluded: []string{"/dev/disk/by-id/b NotSelected"},
 		},
 		"a young device waits under Dynamic": {spec: dynamic,
@@ -147,29 +147,28 @@ func TestChoiceOfDevices(t *testing.T) {
 		"a young device is used under Static": {seen: state.NodeState{Report: report(), Devices: []device.Device{young}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"a named young device is used": {spec: named,
-			seen: state.NodeState{Report: report(), Devices: []device.Device{young}, Paths: paths("c")},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{young}, Disks: state.Disks{Paths: paths("c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"of unknown age, watched for a minute": {
 			spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{unknownAge},
-				Watched: map[device.Number]time.Duration{disk("c").Number: time.Hour}},
+				Disks: state.Disks{Watched: map[device.Number]time.Duration{disk("c").Number: time.Hour}}},
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
 		"of unknown age, just seen": {spec: dynamic, seen: state.NodeState{Report: report(), Devices: []device.Device{unknownAge}},
 			want: "Progressing", excluded: []string{"/dev/sdc TooYoung"}},
 
 		"two classes name it": {
-			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b"),
-				OtherPaths: map[string][]state.Path{"vg2": {{Path: "/dev/sdb", Number: disk("b").Number}}}},
+			spec: named, seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b"), OtherPaths: map[string][]state.Path{"vg2": {{Path: "/dev/sdb", Number: disk("b").Number}}}}},
 			want: "Failed", says: []string{"by-id/b of node n1 cannot be used for device class vg1",
 				"named by device class vg2"}, excluded: []string{"/dev/disk/by-id/b UsedByOtherDeviceClass"},
 		},
 		"another names what this one finds": {
 			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
-				OtherPaths: map[string][]state.Path{"vg2": paths("b")}},
+				Disks: state.Disks{OtherPaths: map[string][]state.Path{"vg2": paths("b")}}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"another finds what this one names": {spec: named, others: anyDisk,
-			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b")}, Disks: state.Disks{Paths: paths("b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"both find it": {
 			spec: flash, others: anyDisk, seen: state.NodeState{Report: report(),
@@ -179,7 +178,7 @@ func TestChoiceOfDevices(t *testing.T) {
 		},
 		"a failing device": {
 			seen: state.NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
-				Failing: map[device.Number]error{disk("c").Number: errRead}},
+				Health: state.Health{Failing: map[device.Number]error{disk("c").Number: errRead}}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Failing"},
 		},
 	}

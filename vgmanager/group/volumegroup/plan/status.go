@@ -135,7 +135,7 @@ func unknownConditions(before []metav1.Condition, generation int64, err error, n
 }
 
 func addGroup(entry *v1alpha1.VGStatus, w state.Desired, o state.Outcome, vg *lvm.VG) {
-	entry.UUID, entry.Seqno = vg.UUID, int64(o.Node.Seen.Seqno)
+	entry.UUID, entry.Seqno = vg.UUID, int64(o.Node.Metadata.Seen.Seqno)
 	entry.Devices = pvNames(o.Node, vg.PVs)
 	entry.PhysicalVolumes = physicalVolumes(w, o, vg)
 	entry.Size, entry.Free = state.Quantity(vg.Size), state.Quantity(vg.Free)
@@ -216,7 +216,7 @@ func physicalVolumes(w state.Desired, o state.Outcome, vg *lvm.VG) []v1alpha1.Ph
 func physicalVolume(o state.Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 	before := state.BeforeOf(o.Node, pv.UUID)
 	status := v1alpha1.PhysicalVolumeStatus{
-		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Node.Identities[state.NumberOf(pv)], Path: pathOf(o.Node, pv,
+		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Node.Disks.Identities[state.NumberOf(pv)], Path: pathOf(o.Node, pv,
 			before.Path),
 		Size: state.Quantity(pv.Size), Free: state.Quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
 		Suspended: members.IsSuspended(pv),
@@ -226,7 +226,7 @@ func physicalVolume(o state.Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 		status.Message = note.Message
 		status.MovedPercent = note.Moved
 	}
-	if err := o.Node.Failing[state.NumberOf(pv)]; err != nil {
+	if err := o.Node.Health.Failing[state.NumberOf(pv)]; err != nil {
 		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
 	}
 	if pv.Missing {
@@ -244,7 +244,7 @@ func physicalVolume(o state.Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 func pathOf(s state.NodeState, pv lvm.PV, before string) string {
 	number := state.NumberOf(pv)
 	found := ""
-	for _, p := range s.Paths {
+	for _, p := range s.Disks.Paths {
 		if p.Path == before {
 			return before
 		}

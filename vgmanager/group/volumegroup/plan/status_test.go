@@ -20,7 +20,7 @@ func TestATransitionTimeChangesWithTheStatusOnly(t *testing.T) {
 	outcome := func(failing error) state.Outcome {
 		s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}, Class: thickDone}
 		if failing != nil {
-			s.Failing = map[device.Number]error{disk("b").Number: failing}
+			s.Health.Failing = map[device.Number]error{disk("b").Number: failing}
 		}
 		return state.Outcome{Node: s, Plan: New(w, s)}
 	}

@@ -98,7 +98,7 @@ func TestWhyAStripedPoolDoesNotUseADevice(t *testing.T) {
 func TestDevicesOfAStripedPool(t *testing.T) {
 	w := testWanted(stripedOver(3, 90))
 	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
-	s.Identities = device.Identities(s.Devices)
+	s.Disks.Identities = device.Identities(s.Devices)
 	checkPlan(t, "too few to begin", New(w, s), "Failed",
 		[]string{"requires at least 3 devices for a striped thin pool"})
 	problems := thinpool.StripesProblems(w, disksOf(1000, 1000, 0))

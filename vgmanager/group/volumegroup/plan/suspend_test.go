@@ -71,10 +71,10 @@ func TestPlanOfSuspendedDevices(t *testing.T) {
 			if test.vg.MissingPVs > 0 {
 				s.Devices = s.Devices[:1]
 			}
-			s.Identities = device.Identities(s.Devices)
+			s.Disks.Identities = device.Identities(s.Devices)
 			pv := s.Report.VG("vg1").PVs[1]
 			if test.failing {
-				s.Failing = map[device.Number]error{state.NumberOf(pv): errors.New("I/O error")}
+				s.Health.Failing = map[device.Number]error{state.NumberOf(pv): errors.New("I/O error")}
 			}
 			p := New(testWanted(test.spec), s)
 			checkPlan(t, name, p, test.want, test.says)

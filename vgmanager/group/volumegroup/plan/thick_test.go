@@ -68,7 +68,7 @@ func TestSettingsOfThickVolumes(t *testing.T) {
 func TestStripedVolumesNeedDevices(t *testing.T) {
 	w := testWanted(thickOver(3))
 	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
-	s.Identities = device.Identities(s.Devices)
+	s.Disks.Identities = device.Identities(s.Devices)
 	checkPlan(t, "too few to begin", New(w, s), "Failed", []string{"requires at least 3 devices for a striped volume"})
 	problems := placement.ThickProblems(w, disksOf(1000, 1000))
 	if len(problems) != 1 || problems[0].Event != state.EventNoAvailableDevices ||

@@ -35,12 +35,12 @@ func TestRequestsStayInForce(t *testing.T) {
 				{Node: "n1", Device: tt.device, Action: v1alpha1.DeviceActionCordon}}})
 			vg := group("b", "c")
 			s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c")}}
-			s.Identities = device.Identities(s.Devices)
+			s.Disks.Identities = device.Identities(s.Devices)
 			for i := range 3 { // the identity changes at a restart; then the agent reports again
 				s.Before = Entry(state.Outcome{Node: s, Plan: New(w, s)}, w, s.Before, metav1.Time{})
 				if i == 0 {
 					tt.change(&s)
-					s.Identities = device.Identities(s.Devices)
+					s.Disks.Identities = device.Identities(s.Devices)
 				}
 			}
 			p := New(w, s)
@@ -99,12 +99,12 @@ func TestWhatNamesNoDeviceIsReported(t *testing.T) {
 				w.Spec.DeviceRequests = []v1alpha1.DeviceRequest{tt.request}
 			}
 			if tt.approved != "" {
-				w.Approvals = []v1alpha1.LVMDeviceApproval{{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 					Spec: v1alpha1.LVMDeviceApprovalSpec{Device: tt.approved}}}
 			}
 			s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("d")}}
-			s.Identities = device.Identities(s.Devices)
-			s.UnmatchedLabels = devicerequests.UnmatchedLabels(s.Devices, tt.labels)
+			s.Disks.Identities = device.Identities(s.Devices)
+			s.Disks.UnmatchedLabels = devicerequests.UnmatchedLabels(s.Devices, tt.labels)
 			got := devicerequests.Unmatched(w, s, &lvm.VG{PVs: s.Report.VGs[0].PVs})
 			if (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)

@@ -36,11 +36,11 @@ func written(letter string) device.Device {
 func TestPlanOfWipes(t *testing.T) {
 	spec := forced("/dev/disk/by-id/b")
 	look := func(change func(*state.NodeState)) state.NodeState {
-		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
+		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Disks: state.Disks{Paths: paths("b")}}
 		if change != nil {
 			change(&s)
 		}
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		return s
 	}
 	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true}
@@ -57,22 +57,28 @@ func TestPlanOfWipes(t *testing.T) {
 			want: "Failed", says: []string{"carries ext4"}},
 		"blank already": {spec: spec, seen: look(func(s *state.NodeState) { s.Devices[0] = disk("b") }),
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
-		"once only": {spec: spec, seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{record} }),
+		"once only": {spec: spec, seen: look(func(s *state.NodeState) { s.Records.Wiped = []state.WipeRecord{record} }),
 			want: "Failed", says: []string{"serial:serial-b", "nothing is wiped a second time"}},
 		"another disk was wiped": {spec: spec,
-			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }),
+			seen: look(func(s *state.NodeState) {
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:x", Done: true}}
+			}),
 			want: "Progressing WipeDevice"},
 		"for an earlier class": {spec: spec,
-			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "old", ID: record.ID, Done: true}} }),
+			seen: look(func(s *state.NodeState) {
+				s.Records.Wiped = []state.WipeRecord{{Class: "old", ID: record.ID, Done: true}}
+			}),
 			want: "Progressing WipeDevice"},
 		"by an earlier version": {spec: spec, before: true, seen: look(nil), want: "Failed",
 			says: []string{"an earlier version already wiped"}},
 		"a crash in the middle": {spec: spec,
-			seen: look(func(s *state.NodeState) { s.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: found}} }),
+			seen: look(func(s *state.NodeState) {
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: found}}
+			}),
 			want: "Progressing WipeDevice"},
 		"a crash, and other content meanwhile": {
 			spec: spec, seen: look(func(s *state.NodeState) {
-				s.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
 			}),
 			want: "Failed", says: []string{"nothing is wiped a second time"},
 		},
@@ -93,13 +99,13 @@ func TestPlanOfWipes(t *testing.T) {
 			spec: spec, want: "Failed", says: []string{"path:/dev/disk/by-id/b"},
 			seen: look(func(s *state.NodeState) {
 				s.Devices[0].Serial = ""
-				s.Wiped = []state.WipeRecord{{Class: "uid", ID: "path:/dev/disk/by-id/b", Done: true}}
+				s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "path:/dev/disk/by-id/b", Done: true}}
 			}),
 		},
 	}
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
-		w.WipedBefore = tt.before
+		w.Consent.WipedBefore = tt.before
 		checkPlan(t, name, New(w, tt.seen), tt.want, tt.says)
 	}
 }
@@ -108,9 +114,9 @@ func TestPlanOfWipes(t *testing.T) {
 func TestADiskIsWipedOnceUnderEveryName(t *testing.T) {
 	const link = "/dev/disk/by-id/b"
 	look := func(change func(*state.NodeState)) state.NodeState {
-		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
+		s := state.NodeState{Report: report(), Devices: []device.Device{written("b"), written("c")}, Disks: state.Disks{Paths: paths("b")}}
 		change(&s)
-		s.Identities = device.Identities(s.Devices)
+		s.Disks.Identities = device.Identities(s.Devices)
 		return s
 	}
 	done := func(id string, names ...string) []state.WipeRecord {
@@ -121,23 +127,23 @@ func TestADiskIsWipedOnceUnderEveryName(t *testing.T) {
 		change func(*state.NodeState)
 		want   string
 	}{
-		"it has an identity now": {func(s *state.NodeState) { s.Wiped = done("path:" + link) }, refused},
+		"it has an identity now": {func(s *state.NodeState) { s.Records.Wiped = done("path:" + link) }, refused},
 		"another disk has its serial number": {func(s *state.NodeState) {
 			s.Devices[1].Serial = s.Devices[0].Serial
-			s.Wiped = done("serial:serial-b")
+			s.Records.Wiped = done("serial:serial-b")
 		}, refused},
 		"it has a WWN now, and had a serial number": {func(s *state.NodeState) {
 			s.Devices[0].WWN = "0x5"
-			s.Wiped = done("serial:serial-b")
+			s.Records.Wiped = done("serial:serial-b")
 		}, refused},
-		"it had a WWN": {func(s *state.NodeState) { s.Wiped = done("wwn:0x5", "serial:serial-b") }, refused},
+		"it had a WWN": {func(s *state.NodeState) { s.Records.Wiped = done("wwn:0x5", "serial:serial-b") }, refused},
 		"it was wiped under the name of the kernel": {func(s *state.NodeState) {
 			s.Devices[0].Serial = ""
-			s.Wiped = done("path:/dev/sdb")
+			s.Records.Wiped = done("path:/dev/sdb")
 		}, refused},
 		"it was wiped under another link": {func(s *state.NodeState) {
 			s.Devices[0].Serial, s.Devices[0].ByPath = "", []string{"/dev/disk/by-path/pci-1"}
-			s.Wiped = done("path:/dev/vdb", "path:/dev/disk/by-path/pci-1")
+			s.Records.Wiped = done("path:/dev/vdb", "path:/dev/disk/by-path/pci-1")
 		}, refused},
 		"the node was installed again, and the status knows it": {func(s *state.NodeState) {
 			s.Before.WipedDevices = []v1alpha1.WipedDevice{{ID: "serial:serial-b"}}
@@ -147,11 +153,11 @@ func TestADiskIsWipedOnceUnderEveryName(t *testing.T) {
 		}, refused},
 		"a crash between the record in the status and the wipe": {func(s *state.NodeState) {
 			s.Before.WipedDevices = []v1alpha1.WipedDevice{{ID: "serial:serial-b"}}
-			s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b",
+			s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b",
 				Found: state.WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}}
 		}, wiped},
-		"another disk was in the slot": {func(s *state.NodeState) { s.Wiped = done("serial:other", "path:"+link) }, wiped},
-		"a disk that shares nothing":   {func(s *state.NodeState) { s.Wiped = done("wwn:0x5", "path:/dev/disk/by-id/c") }, wiped},
+		"another disk was in the slot": {func(s *state.NodeState) { s.Records.Wiped = done("serial:other", "path:"+link) }, wiped},
+		"a disk that shares nothing":   {func(s *state.NodeState) { s.Records.Wiped = done("wwn:0x5", "path:/dev/disk/by-id/c") }, wiped},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +176,8 @@ func TestTheRecordOfAWipeNamesOneDisk(t *testing.T) {
 	b, c := written("b"), written("c")
 	c.Serial = b.Serial
 	b.ByID, b.ByPath = []string{"/dev/disk/by-id/serial"}, []string{"/dev/disk/by-path/pci-1"}
-	s := state.NodeState{Report: report(), Devices: []device.Device{b, c}, Paths: paths("b", "c")}
-	s.Identities = device.Identities(s.Devices)
+	s := state.NodeState{Report: report(), Devices: []device.Device{b, c}, Disks: state.Disks{Paths: paths("b", "c")}}
+	s.Disks.Identities = device.Identities(s.Devices)
 	record := selection.NewWipeRecord(testWanted(forced()), s, state.WipeTarget{Device: b, Path: "/dev/disk/by-id/b"}, time.Now())
 	if record.ID != "path:/dev/disk/by-id/b" || len(record.Names) != 1 ||
 		record.Names[0] != "path:/dev/disk/by-path/pci-1" {
@@ -204,7 +210,7 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 			s.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{member}
 		}, "Degraded PublishClass", []string{"is not the device to which " + link + " led before: that is /dev/sdb now"}},
 		"the record of its wipe knows it": {func(s *state.NodeState) {
-			s.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Name: link, Done: true}}
+			s.Records.Wiped = []state.WipeRecord{{Class: "uid", ID: "serial:serial-b", Name: link, Done: true}}
 		}, "Degraded PublishClass", []string{"led before"}},
 		"blank": {func(s *state.NodeState) {
 			s.Devices[1] = disk("c")
@@ -218,16 +224,16 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), written("c")},
-				Paths: []state.Path{{Path: link, Number: disk("c").Number}}}
+				Disks: state.Disks{Paths: []state.Path{{Path: link, Number: disk("c").Number}}}}
 			s.Devices[0].Signature = device.SignatureLVM
 			tt.change(&s)
-			s.Identities = device.Identities(s.Devices)
+			s.Disks.Identities = device.Identities(s.Devices)
 			checkPlan(t, name, New(testWanted(forced(link)), s), tt.want, tt.says)
 		})
 	}
 	status := physicalVolume(state.Outcome{Node: state.NodeState{Before: v1alpha1.VGStatus{
-		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{member}}, Paths: []state.Path{{Path: link, Number: disk("c").Number},
-		{Path: "/dev/disk/by-id/other", Number: disk("b").Number}}}}, group("b").PVs[0])
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{member}}, Disks: state.Disks{Paths: []state.Path{{Path: link, Number: disk("c").Number},
+		{Path: "/dev/disk/by-id/other", Number: disk("b").Number}}}}}, group("b").PVs[0])
 	if status.Path != link {
 		t.Errorf("the status has the path %s, so the next reconcile would not know the former one", status.Path)
 	}
@@ -237,8 +243,8 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
 	look := func(groups ...lvm.VG) state.NodeState {
 		s := state.NodeState{Report: report(groups...), Devices: []device.Device{disk("b"), written("c")},
-			Paths: []state.Path{{Path: "/dev/sdc", Number: disk("c").Number}}}
-		s.Identities = device.Identities(s.Devices)
+			Disks: state.Disks{Paths: []state.Path{{Path: "/dev/sdc", Number: disk("c").Number}}}}
+		s.Disks.Identities = device.Identities(s.Devices)
 		return s
 	}
 	w := testWanted(forced("/dev/sdc"))
@@ -259,11 +265,11 @@ func TestARestoredGroupIsNotDestroyedAgain(t *testing.T) {
 	s := seenWith("b", inactive(foreignGroup("data", nil, "b")))
 	w := testWanted(destroying("uuid-data", "b"))
 	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Groups: []string{"uuid-data"}, Done: true}
-	s.Wiped = []state.WipeRecord{record}
+	s.Records.Wiped = []state.WipeRecord{record}
 	checkPlan(t, "restored", New(w, s), "Failed", []string{"exists again", "run vgremove on the node"})
-	s.Wiped[0].Done = false
+	s.Records.Wiped[0].Done = false
 	checkPlan(t, "a crash before the wipe", New(w, s), "Progressing WipeDevice", nil)
 	record.ID = "serial:serial-c"
-	s.Wiped = []state.WipeRecord{record}
+	s.Records.Wiped = []state.WipeRecord{record}
 	checkPlan(t, "its other device", New(w, s), "Progressing WipeDevice", nil)
 }

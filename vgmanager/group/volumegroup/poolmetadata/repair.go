@@ -47,6 +47,11 @@ type Pools struct {
 	Wake        func()
 }
 
+// Observe returns what is known about the thin pool of a class.
+func (m *Pools) Observe(w state.Desired, vg *lvm.VG) state.Pool {
+	return state.Pool{Fault: m.Faults[w.Name], Inspection: m.Inspections.of(w, vg, m.Now())}
+}
+
 // Perform performs the actions of the repair of a thin pool.
 func (m *Pools) Perform(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
 	pool := w.Spec.ThinPoolConfig.Name
@@ -64,7 +69,7 @@ func (m *Pools) Perform(ctx context.Context, w state.Desired, s state.NodeState,
 // startRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
 // the one that the approved plan is based on.
 func (m *Pools) startRepair(ctx context.Context, w state.Desired, s state.NodeState) error {
-	vg, planned := ownership.GroupOf(w, s), s.Inspection
+	vg, planned := ownership.GroupOf(w, s), s.Pool.Inspection
 	target, err := MetadataOf(w, vg)
 	if err != nil {
 		return err
@@ -131,7 +136,7 @@ func (m *Pools) removeSalvaged(vg string) error {
 
 // RemoveAbandoned removes the file of a repair if the LVMRecovery was deleted before the repair ended.
 func (m *Pools) RemoveAbandoned(w state.Desired) error {
-	if w.Open == v1alpha1.RecoveryRepairThinPool || m.Inspections.running(w.Name) {
+	if w.Open.Action == v1alpha1.RecoveryRepairThinPool || m.Inspections.running(w.Name) {
 		return nil
 	}
 	return m.removeSalvaged(w.Name)
@@ -228,16 +233,16 @@ type inspection struct {
 // NewInspections returns inspections without results.
 func NewInspections() *Inspections { return &Inspections{list: map[string]*inspection{}} }
 
-// Of returns what is known about the metadata Of the pool Of a class, or nil. It forgets an inspection Of metadata that
+// of returns what is known about the metadata of the pool of a class, or nil. It forgets an inspection of metadata that
 // may have changed: if the pool is active, was changed by LVM, or is no longer being repaired.
-func (all *Inspections) Of(w state.Desired, vg *lvm.VG, now time.Time) *state.PoolInspection {
+func (all *Inspections) of(w state.Desired, vg *lvm.VG, now time.Time) *state.PoolInspection {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	i := all.list[w.Name]
 	if i == nil {
 		return nil
 	}
-	needed := w.Open == v1alpha1.RecoveryRepairThinPool || w.Open == v1alpha1.RecoveryRestoreMetadata
+	needed := w.Open.Action == v1alpha1.RecoveryRepairThinPool || w.Open.Action == v1alpha1.RecoveryRestoreMetadata
 	if !i.Running && (!needed || !isSame(w, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
 		delete(all.list, w.Name)
 		return nil

@@ -65,7 +65,7 @@ func (t *Restores) checkOverwritten(ctx context.Context, s state.NodeState, l st
 		return err
 	}
 	at := slices.IndexFunc(devices, func(d device.Device) bool { return d.Number == l.Device.Number })
-	id := s.Identities[l.Device.Number]
+	id := s.Disks.Identities[l.Device.Number]
 	if at < 0 || id == "" || device.Identities(devices)[l.Device.Number] != id {
 		return errors.New("the device was replaced")
 	}
@@ -91,7 +91,7 @@ func (t *Restores) metadataFile(ctx context.Context, w state.Desired, s state.No
 		return lvm.BackupDir + w.Name, metadata, err
 	}
 	at := slices.IndexFunc(vg.PVs, func(pv lvm.PV) bool {
-		return !pv.Missing && pv.UUID != l.UUID && s.Failing[state.NumberOf(pv)] == nil
+		return !pv.Missing && pv.UUID != l.UUID && s.Health.Failing[state.NumberOf(pv)] == nil
 	})
 	if at < 0 {
 		return "", nil, errors.New("no other device of the volume group can be read")

@@ -17,10 +17,10 @@ type Replacement struct {
 	found  state.Replaced
 }
 
-// Replaced finds out whether a volume group lacks volumes of the API because its metadata was Replaced with that of an
+// replaced finds out whether a volume group lacks volumes of the API because its metadata was replaced with that of an
 // earlier time. It starts processes only if volumes are absent, and once for the same volumes. absent must have been
 // read before, so that a volume that is created meanwhile does not count.
-func (t *Restores) Replaced(ctx context.Context, w state.Desired, vg *lvm.VG, absent []string) state.Replaced {
+func (t *Restores) replaced(ctx context.Context, w state.Desired, vg *lvm.VG, absent []string) state.Replaced {
 	if len(absent) == 0 || vg.MissingPVs > 0 || len(vg.PVs) == 0 {
 		delete(t.Replacements, w.Name)
 		return state.Replaced{}

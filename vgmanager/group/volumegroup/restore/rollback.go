@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
@@ -16,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/rollback"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/poolmetadata"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
@@ -24,9 +26,15 @@ import (
 
 // LVM reads and writes LVM's metadata.
 type LVM interface {
+	Metadata
 	Apply(ctx context.Context, c lvm.Change) error
 	LabelCheck(ctx context.Context, device string) error
+}
+
+// Metadata reads LVM's text metadata.
+type Metadata interface {
 	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
 	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
 	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
 		[]string, error)
@@ -53,18 +61,49 @@ type Restores struct {
 	Replacements map[string]Replacement
 }
 
-// Rollback reads what a recovery needs that restores the metadata of a volume group that exists.
-func (t *Restores) Rollback(ctx context.Context, w state.Desired, s state.NodeState) (state.Rollback, error) {
-	vg := ownership.GroupOf(w, s)
-	if w.Open != v1alpha1.RecoveryRestoreMetadata || vg == nil {
-		return state.Rollback{}, nil
+// Observe reads what is known about LVM's metadata of the volume group at other times.
+func (t *Restores) Observe(ctx context.Context, w state.Desired, s state.NodeState) (state.Metadata, error) {
+	m, vg := s.Metadata, ownership.GroupOf(w, s)
+	if w.Open.Action == v1alpha1.RecoveryRestoreMetadata && vg == nil && s.Before.UUID != "" {
+		m.Archive.Metadata, m.Archive.Err = t.LVM.ReadArchive(ctx, w.Name, s.Before.UUID)
+	}
+	if w.Open.Action == v1alpha1.RecoveryRestoreLabels && vg == nil {
+		m.Backup.Metadata, m.Backup.Err = t.LVM.ReadBackup(ctx, w.Name)
+	}
+	if w.Open.Action != v1alpha1.RecoveryRestoreLabels {
+		delete(t.Verified, w.Name)
+	}
+	m.Verified = slices.Clone(t.Verified[w.Name])
+	if vg == nil {
+		return m, nil
 	}
 	var err error
-	if s.Rollback.Absent, err = t.Objects.Absent(ctx, w, vg); err != nil || !rollback.NeedsEarlierMetadata(w, s) {
-		return s.Rollback, err
+	if m.Rollback, err = t.rollback(ctx, w, s, vg); err != nil {
+		return m, err
 	}
-	s.Rollback.Present, s.Rollback.Earlier, s.Rollback.Rejected, s.Rollback.Err = t.earlierMetadata(ctx, w, s)
-	return s.Rollback, nil
+	absent, err := t.Objects.Absent(ctx, w, vg)
+	if err != nil {
+		return m, err
+	}
+	m.Replaced = t.replaced(ctx, w, vg, absent)
+	if thinpool.LacksPool(w, s, vg) {
+		m.Absent = absent
+	}
+	return m, nil
+}
+
+// rollback reads what a recovery needs that restores the metadata of a volume group that exists.
+func (t *Restores) rollback(ctx context.Context, w state.Desired, s state.NodeState,
+	vg *lvm.VG) (state.Rollback, error) {
+	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata {
+		return state.Rollback{}, nil
+	}
+	r, err := &s.Metadata.Rollback, error(nil)
+	if r.Absent, err = t.Objects.Absent(ctx, w, vg); err != nil || !rollback.NeedsEarlierMetadata(w, s) {
+		return *r, err
+	}
+	r.Present, r.Earlier, r.Rejected, r.Err = t.earlierMetadata(ctx, w, s)
+	return *r, nil
 }
 
 // earlierMetadata reads the present metadata of a volume group and the newest earlier one that fits.
@@ -73,7 +112,7 @@ func (t *Restores) earlierMetadata(ctx context.Context, w state.Desired, s state
 	if present, err = t.LVM.ReadMetadata(ctx, ownership.GroupOf(w, s).PVs[0].Name); err != nil {
 		return nil, nil, nil, err
 	}
-	s.Rollback.Present = present
+	s.Metadata.Rollback.Present = present
 	earlier, rejected, err = t.LVM.FindMetadata(ctx, w.Name, rollback.FitsRollback(w, s))
 	return present, earlier, rejected, err
 }
@@ -85,7 +124,7 @@ func (t *Restores) StartRestore(ctx context.Context, w state.Desired, s state.No
 	if w.Spec.ThinPoolConfig == nil {
 		return t.restoreEarlier(ctx, w, s)
 	}
-	vg, planned := ownership.GroupOf(w, s), s.Inspection
+	vg, planned := ownership.GroupOf(w, s), s.Pool.Inspection
 	target, err := poolmetadata.MetadataOf(w, vg)
 	if err != nil {
 		return err
@@ -111,7 +150,8 @@ func (t *Restores) restoreEarlier(ctx context.Context, w state.Desired, s state.
 	if err != nil {
 		return fmt.Errorf("%s: read its metadata again: %w", where, err)
 	}
-	if earlier == nil || present.Digest != s.Rollback.Present.Digest || earlier.Digest != s.Rollback.Earlier.Digest {
+	planned := s.Metadata.Rollback
+	if earlier == nil || present.Digest != planned.Present.Digest || earlier.Digest != planned.Earlier.Digest {
 		return fmt.Errorf("%s: its metadata, or LVM's archive of it, has changed since it was planned", where)
 	}
 	if err := t.keepPresent(ctx, w, s); err != nil {

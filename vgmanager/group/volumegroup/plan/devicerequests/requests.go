@@ -47,11 +47,11 @@ func isMeant(s state.NodeState, name string, d device.Device, uuid string) bool 
 
 // wasTakenOut returns true if the device was removed from the group when its physical volume had this UUID.
 func wasTakenOut(s state.NodeState, uuid string, d device.Device) bool {
-	for _, r := range s.Removed {
+	for _, r := range s.Records.Removed {
 		if r.UUID != uuid {
 			continue
 		}
-		if id := s.Identities[d.Number]; r.ID != "" || id != "" {
+		if id := s.Disks.Identities[d.Number]; r.ID != "" || id != "" {
 			return r.ID == id
 		}
 		return slices.ContainsFunc(state.NamesOfDevice(d), func(name string) bool {
@@ -71,7 +71,7 @@ func PathTakenOut(w state.Desired, s state.NodeState, pv lvm.PV) bool {
 		return false
 	}
 	number := state.NumberOf(pv)
-	for _, p := range s.Paths {
+	for _, p := range s.Disks.Paths {
 		// A path that leads nowhere now may be another name of this device.
 		if p.Err != nil || p.Number == number {
 			return false

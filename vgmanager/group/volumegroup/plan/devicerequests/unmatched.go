@@ -57,11 +57,11 @@ func Unmatched(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 			names = append(names, fmt.Sprintf("the request %s for %s", q.Action, q.Device))
 		}
 	}
-	for _, id := range s.UnmatchedLabels {
+	for _, id := range s.Disks.UnmatchedLabels {
 		names = append(names, "the labels of "+id)
 	}
-	for i := range w.Approvals {
-		if a := &w.Approvals[i]; !slices.ContainsFunc(s.Devices, func(d device.Device) bool {
+	for i := range w.Consent.Approvals {
+		if a := &w.Consent.Approvals[i]; !slices.ContainsFunc(s.Devices, func(d device.Device) bool {
 			return state.HasName(s, d, a.Spec.Device)
 		}) {
 			names = append(names, fmt.Sprintf("the approval %s of %s", a.Name, a.Spec.Device))

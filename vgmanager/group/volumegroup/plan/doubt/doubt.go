@@ -24,7 +24,7 @@ func Of(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 			return why
 		}
 	}
-	if vg != nil && errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(state.PoolName(w)) {
+	if vg != nil && errors.Is(s.Pool.Fault, lvm.ErrTransaction) && !vg.IsPoolActive(state.PoolName(w)) {
 		return fmt.Sprintf("the metadata of volume group %s on node %s does not fit that of its thin pool %s: one of "+
 			"them is from an earlier time", w.Name, w.Node, state.PoolName(w))
 	}
@@ -33,11 +33,11 @@ func Of(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 
 // Replacement is the part of doubt that follows from volumes of the API which the volume group does not have.
 func Replacement(w state.Desired, s state.NodeState) string {
-	switch {
-	case s.Replaced.Err != nil:
+	switch replaced := s.Metadata.Replaced; {
+	case replaced.Err != nil:
 		return fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is not "+
-			"known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node, s.Replaced.Err)
-	case len(s.Replaced.Volumes) > 0:
+			"known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node, replaced.Err)
+	case len(replaced.Volumes) > 0:
 		return fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier time, and "+
 			"space that it calls free can have data: %s", w.Name, w.Node, recovery.RollbackHint(w))
 	}

@@ -77,19 +77,20 @@ func ReplacedProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Pr
 			return nil
 		}
 	}
+	replaced := s.Metadata.Replaced
 	p := state.Problem{Event: state.EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
-		Reason: v1alpha1.ReasonVolumesBroken, Volumes: s.Replaced.Volumes}
+		Reason: v1alpha1.ReasonVolumesBroken, Volumes: replaced.Volumes}
 	switch {
-	case s.Replaced.Err != nil:
+	case replaced.Err != nil:
 		p.Event, p.Reason, p.Unknown = state.EventObserveFailed, v1alpha1.ReasonObservationFailed, true
 		p.Message = fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is "+
 			"not known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node,
-			s.Replaced.Err)
-	case len(s.Replaced.Volumes) > 0:
+			replaced.Err)
+	case len(replaced.Volumes) > 0:
 		p.Message = fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier "+
 			"time: volumes of the device class that it does not have, but the metadata in %s: %d; to restore the "+
-			"metadata, %s; if these volumes are not needed, delete their claims", w.Name, w.Node, s.Replaced.File,
-			len(s.Replaced.Volumes), recovery.RollbackHint(w))
+			"metadata, %s; if these volumes are not needed, delete their claims", w.Name, w.Node, replaced.File,
+			len(replaced.Volumes), recovery.RollbackHint(w))
 	default:
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // GroupWentBack returns true if a later change of the volume group was seen.
 func GroupWentBack(s state.NodeState, vg *lvm.VG) bool {
-	return vg != nil && vg.Seqno > 0 && vg.Seqno < s.Seen.Seqno
+	return vg != nil && vg.Seqno > 0 && vg.Seqno < s.Metadata.Seen.Seqno
 }
 
 // WentBack returns true if a later change of the volume group of the device class was seen.
@@ -24,16 +24,16 @@ func WentBack(w state.Desired, s state.NodeState) bool {
 
 // seenDoubt is the part of doubt that follows from the changes that were seen.
 func seenDoubt(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	switch {
+	switch seen := s.Metadata.Seen; {
 	case vg == nil:
 		return ""
-	case s.Seen.Err != nil:
+	case seen.Err != nil:
 		return fmt.Sprintf("whether the metadata of volume group %s on node %s was replaced with that of an earlier "+
-			"time is not known: %v: check its volumes, and %s", w.Name, w.Node, s.Seen.Err, recovery.AcceptHint(w))
+			"time is not known: %v: check its volumes, and %s", w.Name, w.Node, seen.Err, recovery.AcceptHint(w))
 	case GroupWentBack(s, vg):
 		text := fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier time: it "+
 			"is change %d of the volume group, and change %d was seen before; space that it calls free can have "+
-			"data, and a volume can have the data of another one: ", w.Name, w.Node, vg.Seqno, s.Seen.Seqno)
+			"data, and a volume can have the data of another one: ", w.Name, w.Node, vg.Seqno, seen.Seqno)
 		if w.Spec.ThinPoolConfig == nil {
 			text += fmt.Sprintf("to search later metadata, %s; ", recovery.RollbackHint(w))
 		}
@@ -57,7 +57,7 @@ func SeenProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Proble
 		return nil
 	}
 	return []state.Problem{{Event: state.EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
-		Reason: v1alpha1.ReasonMetadataReplaced, Message: why, Unknown: s.Seen.Err != nil}}
+		Reason: v1alpha1.ReasonMetadataReplaced, Message: why, Unknown: s.Metadata.Seen.Err != nil}}
 }
 
 // NewAcceptPlan returns what it means to accept the present metadata, or why there is nothing to accept. The ID is one
@@ -83,7 +83,7 @@ func AcceptAction(w state.Desired, s state.NodeState) state.Action {
 	if !accepts(w) {
 		return state.Action{}
 	}
-	if p, problem := NewAcceptPlan(w, s, w.Recovery.Created); problem == "" && p.ID == w.Recovery.PlanID {
+	if p, problem := NewAcceptPlan(w, s, w.Open.Approved.Created); problem == "" && p.ID == w.Open.Approved.PlanID {
 		return state.Action{Kind: state.AcceptMetadata}
 	}
 	return state.Action{}
@@ -91,7 +91,7 @@ func AcceptAction(w state.Desired, s state.NodeState) state.Action {
 
 // accepts returns true if an approved recovery accepts the present metadata.
 func accepts(w state.Desired) bool {
-	return w.Recovery != nil && w.Recovery.Action == v1alpha1.RecoveryAcceptMetadata
+	return w.Open.Allows(v1alpha1.RecoveryAcceptMetadata)
 }
 
 // AcceptStatus is RecoveryStatus for AcceptMetadata.

@@ -211,8 +211,8 @@ func managedElsewhere(w state.Desired, vg *lvm.VG) string {
 	case cluster != "" && !w.IsThisCluster(cluster):
 		return fmt.Sprintf("OtherClusterVG: %s belongs to the cluster %s, not to this cluster (%s): detach its disks, "+
 			"or %s; or, if no other cluster uses the disks, to use it with its volumes, create a device class without "+
-			"existingVolumeGroup and with adopt: [{node: %s, volumeGroupUUID: %s}]", where, cluster, w.Cluster, remedy,
-			w.Node, vg.UUID)
+			"existingVolumeGroup and with adopt: [{node: %s, volumeGroupUUID: %s}]", where, cluster, w.Cluster.ID,
+			remedy, w.Node, vg.UUID)
 	case manager >= 0:
 		return fmt.Sprintf("%s is the volume group of device class %s, which creates and extends it: %s, or use "+
 			"device class %s", where, w.Others[manager].Name, remedy, w.Others[manager].Name)

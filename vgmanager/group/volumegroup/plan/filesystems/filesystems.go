@@ -23,7 +23,7 @@ import (
 
 // Open adds the volumes whose file systems an LVMRecovery checks.
 func Open(w *state.Desired, r *v1alpha1.LVMRecovery) {
-	w.Check = &state.Check{Recovery: fmt.Sprintf("%s %s", r.Name, r.UID), Volumes: r.Spec.Volumes,
+	w.Open.Check = &state.Check{Recovery: fmt.Sprintf("%s %s", r.Name, r.UID), Volumes: r.Spec.Volumes,
 		Planned: r.Status.Plan != nil}
 }
 
@@ -39,7 +39,7 @@ func checkTargets(w state.Desired, s state.NodeState, vg *lvm.VG) (targets []*lv
 	if problem := checkGroupProblem(w, s, vg); problem != "" {
 		return nil, problem
 	}
-	for _, name := range slices.Sorted(slices.Values(w.Check.Volumes)) {
+	for _, name := range slices.Sorted(slices.Values(w.Open.Check.Volumes)) {
 		lv := vg.LV(name)
 		if lv == nil {
 			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
@@ -114,18 +114,18 @@ func unwritablePool(w state.Desired, vg *lvm.VG, lv *lvm.LV) string {
 
 // volumesInUse says which of the volumes are in use and what to do, or returns "".
 func volumesInUse(w state.Desired, s state.NodeState, targets []*lvm.LV) string {
-	if s.Users.Err != nil {
+	if s.FileSystems.Users.Err != nil {
 		return fmt.Sprintf("volume group %s on node %s: what uses the volumes is not known: %v", w.Name, w.Node,
-			s.Users.Err)
+			s.FileSystems.Users.Err)
 	}
 	var used, stuck []string
 	for _, lv := range targets {
-		points := s.Users.MountPoints[lv.UUID]
+		points := s.FileSystems.Users.MountPoints[lv.UUID]
 		name := volumeWithClaim(lv.Name, recovery.ClaimOf(lv))
 		switch {
 		case len(points) > 0 && !slices.ContainsFunc(points, func(p string) bool { return !isStaging(p) }):
 			stuck = append(stuck, fmt.Sprintf("%s (%s)", name, points[0]))
-		case len(points) > 0 || s.Users.Open[lv.UUID]:
+		case len(points) > 0 || s.FileSystems.Users.Open[lv.UUID]:
 			used = append(used, name)
 		}
 	}
@@ -165,18 +165,18 @@ func volumeWithClaim(name, claim string) string {
 
 // repairsFileSystems returns true if a plan for the file systems of the volume group is approved.
 func repairsFileSystems(w state.Desired, vg *lvm.VG) bool {
-	return w.Check != nil && w.Recovery != nil && w.Recovery.Action == v1alpha1.RecoveryCheckFileSystems && vg != nil
+	return w.Open.Check != nil && w.Open.Allows(v1alpha1.RecoveryCheckFileSystems) && vg != nil
 }
 
 // Action starts to check the file systems of volumes that are not in use, or to repair those of an approved plan,
 // in the background.
 func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if w.Check == nil || s.FileSystems != nil || checkGroupProblem(w, s, vg) != "" {
+	if w.Open.Check == nil || s.FileSystems.Run != nil || checkGroupProblem(w, s, vg) != "" {
 		return state.Action{}
 	}
 	if repairsFileSystems(w, vg) {
 		a := state.Action{Kind: state.RepairVolumes}
-		for _, v := range w.Recovery.Checked {
+		for _, v := range w.Open.Approved.Checked {
 			if hasErrors(v) {
 				a.Volumes = append(a.Volumes, v.UUID)
 			}
@@ -184,7 +184,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return a
 	}
 	targets, problem := checkTargets(w, s, vg)
-	if w.Check.Planned || problem != "" || volumesInUse(w, s, targets) != "" {
+	if w.Open.Check.Planned || problem != "" || volumesInUse(w, s, targets) != "" {
 		return state.Action{}
 	}
 	a := state.Action{Kind: state.CheckVolumes}
@@ -230,7 +230,7 @@ func uuidsOfLVs(lvs []*lvm.LV) []string {
 // checkProgress returns what a check does or waits for, or "" if all volumes were checked. The volumes are open while
 // they are checked.
 func checkProgress(o state.Outcome, w state.Desired, targets []*lvm.LV, planned *v1alpha1.RecoveryPlan) string {
-	run := o.Node.FileSystems
+	run := o.Node.FileSystems.Run
 	if run != nil && run.Running && !run.Repairing {
 		return progress(run, len(targets))
 	}
@@ -318,7 +318,7 @@ func newPlan(w state.Desired, s state.NodeState, vg *lvm.VG, targets []*lvm.LV,
 		CheckedVolumes: recovery.Volumes(targets, nil)}
 	for i := range p.CheckedVolumes {
 		v := &p.CheckedVolumes[i]
-		result := s.FileSystems.Results[v.UUID]
+		result := s.FileSystems.Run.Results[v.UUID]
 		if result.Problem != "" {
 			return nil, fmt.Sprintf("logical volume %s/%s on node %s: %s", w.Name, v.Name, w.Node, result.Problem)
 		}
@@ -349,7 +349,7 @@ func checkConsequence(p *v1alpha1.RecoveryPlan) string {
 // volumes that were repaired.
 func repairedStatus(o state.Outcome, w state.Desired, vg *lvm.VG, status v1alpha1.LVMRecoveryStatus,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
-	run := o.Node.FileSystems
+	run := o.Node.FileSystems.Run
 	var failed []string
 	total := 0
 	for i := range status.Plan.CheckedVolumes {
@@ -390,7 +390,7 @@ func movedFiles(count int) string {
 
 // fileSystemProgress returns what an approved repair does or waits for.
 func fileSystemProgress(o state.Outcome, w state.Desired, vg *lvm.VG, total int) string {
-	run := o.Node.FileSystems
+	run := o.Node.FileSystems.Run
 	problem := checkGroupProblem(w, o.Node, vg)
 	switch {
 	case o.Err != nil:

@@ -100,7 +100,7 @@ func LostGroup(w state.Desired, s state.NodeState) []state.Problem {
 func Failing(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var problems []state.Problem
 	for _, pv := range vg.PVs {
-		if err := s.Failing[state.NumberOf(pv)]; err != nil && !pv.Missing {
+		if err := s.Health.Failing[state.NumberOf(pv)]; err != nil && !pv.Missing {
 			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
 				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
 					"save the data, and replace the device",
@@ -117,7 +117,7 @@ func missing(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) string {
 	}
 	found := fmt.Sprintf("volume group %s on node %s is missing the physical volume %s%s",
 		w.Name, w.Node, pv.UUID, where)
-	if d, hidden := s.Hidden.DeviceOf(s, pv.UUID); hidden {
+	if d, hidden := s.Disks.Hidden.DeviceOf(s, pv.UUID); hidden {
 		return found +
 			fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s",
 				d.Name, d.Name)
@@ -161,7 +161,7 @@ func BrokenVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Probl
 			names = append(names, lv.Name)
 		}
 	}
-	for _, name := range s.Stale {
+	for _, name := range s.Health.Stale {
 		if !slices.Contains(names, name) {
 			broken = append(broken, name+" (still uses a device that was detached; being refreshed)")
 			names = append(names, name)
@@ -218,7 +218,7 @@ func Resume(s state.NodeState, vg *lvm.VG) state.Action {
 			if !IsHeld(s, lv) || !lv.Attr.Suspended() && !lv.Attr.IsStateUnknown() {
 				continue
 			}
-			if name := TopOf(vg, lv); !s.Attempts[name].Waiting {
+			if name := TopOf(vg, lv); !s.Records.Attempts[name].Waiting {
 				due = append(due, name)
 			}
 		}
@@ -233,7 +233,7 @@ func Resume(s state.NodeState, vg *lvm.VG) state.Action {
 
 // IsHeld returns true if the device of a logical volume has been suspended for longer than LVM's operations take.
 func IsHeld(s state.NodeState, lv *lvm.LV) bool {
-	return lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)]
+	return lv.Major != 0 && s.Health.Held[device.NewNumber(lv.Major, lv.Minor)]
 }
 
 // TopOf returns the visible volume that contains a logical volume.
@@ -251,7 +251,7 @@ func TopOf(vg *lvm.VG, lv *lvm.LV) string {
 
 // UnknownHealth reports that the kernel does not respond, so that the health is not known.
 func UnknownHealth(w state.Desired, s state.NodeState) []state.Problem {
-	if s.HealthUnknown == nil {
+	if s.Health.Unknown == nil {
 		return nil
 	}
 	var problems []state.Problem
@@ -259,7 +259,7 @@ func UnknownHealth(w state.Desired, s state.NodeState) []state.Problem {
 		problems = append(problems, state.Problem{
 			Event: state.EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
 			Message: fmt.Sprintf("the health of volume group %s on node %s is unknown: %v: see the kernel's log "+
-				"and the log of the node agent", w.Group(), w.Node, s.HealthUnknown),
+				"and the log of the node agent", w.Group(), w.Node, s.Health.Unknown),
 		})
 	}
 	return problems

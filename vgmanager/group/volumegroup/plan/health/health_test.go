@@ -20,7 +20,7 @@ func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 			{Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Major: 254, Minor: 7},
 		},
 	}
-	s := state.NodeState{Held: map[device.Number]bool{"254:2": true, "254:5": true, "254:7": true, "254:99": true}}
+	s := state.NodeState{Health: state.Health{Held: map[device.Number]bool{"254:2": true, "254:5": true, "254:7": true, "254:99": true}}}
 	got := HeldVolumes(s, vg)
 	slices.Sort(got)
 	if !slices.Equal(got, []string{"itself", "pool", "raid"}) {
@@ -54,12 +54,13 @@ func TestSuspendedVolumesAreResumed(t *testing.T) {
 		"LVM works on it":             {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 1)}}, ""},
 		"not while a disk is missing": {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}, MissingPVs: 1}, ""},
 	} {
-		got := Resume(state.NodeState{Held: held}, &test.vg)
+		got := Resume(state.NodeState{Health: state.Health{Held: held}}, &test.vg)
 		if got.Volume != test.want || (got.Kind == state.Resume) != (test.want != "") {
 			t.Errorf("%s: got %+v, want %q", name, got, test.want)
 		}
 		waiting := map[string]state.Attempt{test.want: {Ineffective: 1, Waiting: true}}
-		got = Resume(state.NodeState{Held: held, Attempts: waiting}, &test.vg)
+		got = Resume(state.NodeState{Health: state.Health{Held: held},
+			Records: state.Records{Attempts: waiting}}, &test.vg)
 		if got.Volume == test.want && got.Kind != state.Nothing {
 			t.Errorf("%s: got %+v before the next attempt is due", name, got)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // LabelsToRead returns the devices with the label of a physical volume that LVM does not list, sorted by name, if the
-// plan depends on them. Their labels are read directly from the devices, into NodeState.Hidden.
+// plan depends on them. Their labels are read directly from the devices, into state.Disks.Hidden.
 func LabelsToRead(w state.Desired, s state.NodeState) []device.Device {
 	if !needsHidden(w, s) {
 		return nil
@@ -46,7 +46,7 @@ type hiddenVG struct {
 func Find(w state.Desired, s state.NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
-		pv, ok := s.Hidden.PVs[d.Number]
+		pv, ok := s.Disks.Hidden.PVs[d.Number]
 		if !ok || pv.VGName != w.Name && !ownership.AdoptedByUUID(w, pv.VGUUID) || !state.IsOfProduct(pv.VGTags) ||
 			ownership.ToBeDestroyed(w, state.PresentGroup{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}) {
 			continue

@@ -25,7 +25,7 @@ func lostLabels(s state.NodeState, vg *lvm.VG) (found []state.Label, away []stri
 	for _, uuid := range missingPVs(s, vg) {
 		id := state.BeforeOf(s, uuid).DeviceID
 		at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
-			return id != "" && s.Identities[d.Number] == id
+			return id != "" && s.Disks.Identities[d.Number] == id
 		})
 		if at < 0 {
 			away = append(away, uuid)
@@ -60,8 +60,8 @@ func overwritten(s state.NodeState, l state.Label) string {
 	d := l.Device
 	text := fmt.Sprintf("device %s, which had physical volume %s", d.Name, l.UUID)
 	switch {
-	case s.Failing[d.Number] != nil:
-		return fmt.Sprintf("%s, is failing: %v: replace it", text, s.Failing[d.Number])
+	case s.Health.Failing[d.Number] != nil:
+		return fmt.Sprintf("%s, is failing: %v: replace it", text, s.Health.Failing[d.Number])
 	case len(d.Partitions) > 0 || d.PartitionTable != "":
 		return text + ", has a partition table now: remove it first if the data of the volumes is more important"
 	case len(d.Mountpoints) > 0:
@@ -115,8 +115,8 @@ func GroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		return problems[0].Message
 	}
 	switch commands := lostdevices.Unhiding(s); {
-	case s.Hidden.Err != nil:
-		return fmt.Sprintf("%s: whether LVM on the node lists all devices is not known: %v", where, s.Hidden.Err)
+	case s.Disks.Hidden.Err != nil:
+		return fmt.Sprintf("%s: whether LVM on the node lists all devices is not known: %v", where, s.Disks.Hidden.Err)
 	case len(commands) > 0:
 		return fmt.Sprintf("%s: LVM on the node does not list a device: run on the node: %s", where,
 			strings.Join(commands, "; "))
@@ -140,7 +140,7 @@ func GroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 func backupProblem(w state.Desired, s state.NodeState, found []state.Label) string {
 	where := fmt.Sprintf("volume group %s on node %s: LVM's backup of its metadata, %s%s", w.Name, w.Node,
 		lvm.BackupDir, w.Name)
-	switch b := s.Backup; {
+	switch b := s.Metadata.Backup; {
 	case b.Err != nil:
 		return fmt.Sprintf("%s, cannot be used: %v", where, b.Err)
 	case b.Metadata == nil:
@@ -150,7 +150,7 @@ func backupProblem(w state.Desired, s state.NodeState, found []state.Label) stri
 			ownership.RecordedUUID(s))
 	}
 	for _, l := range found {
-		if !s.Backup.Has(l.UUID) {
+		if !s.Metadata.Backup.Has(l.UUID) {
 			return fmt.Sprintf("%s, does not have physical volume %s", where, l.UUID)
 		}
 	}
@@ -170,7 +170,7 @@ func newPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	found, _ := lostLabels(s, vg)
 	for _, l := range found {
 		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: l.UUID, Name: l.Device.Name,
-			DeviceID: s.Identities[l.Device.Number]})
+			DeviceID: s.Disks.Identities[l.Device.Number]})
 	}
 	if vg != nil {
 		p.VolumeGroupUUID, p.KeptVolumeCount = vg.UUID, int32(len(vg.LVs))
@@ -179,7 +179,7 @@ func newPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	if vg != nil {
 		return p, ""
 	}
-	CountVolumes(p, s.Backup.Metadata, objects)
+	CountVolumes(p, s.Metadata.Backup.Metadata, objects)
 	return p, ""
 }
 
@@ -201,18 +201,19 @@ func metadataSource(s state.NodeState, vg *lvm.VG) string {
 	if vg != nil {
 		return "the other devices of the volume group"
 	}
-	return recovery.Describe(s.Backup.Metadata)
+	return recovery.Describe(s.Metadata.Backup.Metadata)
 }
 
 // unverified returns the physical volumes of an approved plan that LVM finds, and whose headers were not checked. LVM
 // finds one whose label, but not whose metadata, was written before its command was killed.
 func unverified(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Label {
-	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryRestoreLabels || vg == nil {
+	if !w.Open.Allows(v1alpha1.RecoveryRestoreLabels) || vg == nil {
 		return nil
 	}
 	var list []state.Label
 	for _, pv := range vg.PVs {
-		if !pv.Missing && slices.Contains(w.Recovery.Devices, pv.UUID) && !slices.Contains(s.Verified, pv.UUID) {
+		verified := slices.Contains(s.Metadata.Verified, pv.UUID)
+		if !pv.Missing && slices.Contains(w.Open.Approved.Devices, pv.UUID) && !verified {
 			list = append(list, state.Label{UUID: pv.UUID,
 				Device: device.Device{Name: pv.Name, Number: state.NumberOf(pv)}})
 		}
@@ -235,7 +236,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 // allowsLabels returns true if the approval covers the labels that would be restored now. After the first label, LVM
 // finds the volume group, and the metadata comes from that device.
 func allowsLabels(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	r := w.Recovery
+	r := w.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreLabels || labelProblem(w, s, vg) != "" {
 		return false
 	}
@@ -259,7 +260,7 @@ func labelsRestored(r *state.Recovery, vg *lvm.VG) bool {
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	vg := ownership.GroupOf(w, o.Node)
-	switch approved := w.Recovery; {
+	switch approved := w.Open.Approved; {
 	case approved != nil && len(unverified(w, o.Node, vg)) == 0 && labelsRestored(approved, vg):
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
 		status.Message = fmt.Sprintf("volume group %s on node %s: the labels of %d devices were restored; find out "+
@@ -270,7 +271,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		recovery.SetRunning(&status, recovery.Progress(o, vg), r.Now)
 		return status
 	}
-	w.Recovery = nil
+	w.Open.Approved = nil
 	recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, func(created metav1.Time) (*v1alpha1.RecoveryPlan,
 		string) {
 		return newPlan(w, o.Node, r.Volumes, created)

@@ -120,8 +120,8 @@ func Problem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		return problems[0].Message
 	}
 	switch commands := Unhiding(s); {
-	case s.Hidden.Err != nil:
-		return fmt.Sprintf("%s: whether a missing device is attached is not known: %v", where, s.Hidden.Err)
+	case s.Disks.Hidden.Err != nil:
+		return fmt.Sprintf("%s: whether a missing device is attached is not known: %v", where, s.Disks.Hidden.Err)
 	case len(commands) > 0:
 		return fmt.Sprintf("%s: a device that LVM on the node does not list is attached, so it is not lost: run on "+
 			"the node: %s", where, strings.Join(commands, "; "))
@@ -155,9 +155,9 @@ func Problem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 func failingDevices(s state.NodeState, vg *lvm.VG) []v1alpha1.RecoveryDevice {
 	var list []v1alpha1.RecoveryDevice
 	for _, pv := range vg.PVs {
-		if !pv.Missing && s.Failing[state.NumberOf(pv)] != nil {
+		if !pv.Missing && s.Health.Failing[state.NumberOf(pv)] != nil {
 			list = append(list, v1alpha1.RecoveryDevice{UUID: pv.UUID, Name: pv.Name,
-				DeviceID: s.Identities[state.NumberOf(pv)]})
+				DeviceID: s.Disks.Identities[state.NumberOf(pv)]})
 		}
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
@@ -174,17 +174,17 @@ type recoveryStep struct {
 // Recovers returns true if an approved recovery allows the loss of the missing devices of the volume group. A device
 // that is attached again, or more lost volumes than approved, stop the recovery.
 func Recovers(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryRemoveLostDevices || Problem(w, s, vg) != "" {
+	if !w.Open.Allows(v1alpha1.RecoveryRemoveLostDevices) || Problem(w, s, vg) != "" {
 		return false
 	}
-	if w.Recovery.Unattended && !hasBegun(w.Recovery, vg) {
+	if w.Open.Approved.Unattended && !hasBegun(w.Open.Approved, vg) {
 		return false
 	}
 	if vg != nil {
-		return allows(w.Recovery, LossOf(vg))
+		return allows(w.Open.Approved, LossOf(vg))
 	}
 	return !slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
-		return !slices.Contains(w.Recovery.Devices, pv.UUID)
+		return !slices.Contains(w.Open.Approved.Devices, pv.UUID)
 	})
 }
 

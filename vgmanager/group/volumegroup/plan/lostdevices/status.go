@@ -17,17 +17,17 @@ import (
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	switch vg := ownership.GroupOf(w, o.Node); {
-	case w.Recovery != nil && hasEnded(w.Recovery, vg):
+	case w.Open.Approved != nil && hasEnded(w.Open.Approved, vg):
 		status.Phase = v1alpha1.RecoverySucceeded
 		status.Message = succeeded(w, status.Plan)
 		status.CompletionTime = &r.Now
-	case w.Recovery != nil && Recovers(w, o.Node, vg):
+	case w.Open.Approved != nil && Recovers(w, o.Node, vg):
 		recovery.SetRunning(&status, recovery.Progress(o, vg), r.Now)
 	default:
-		if w.Recovery != nil && w.Recovery.Unattended {
+		if w.Open.Approved != nil && w.Open.Approved.Unattended {
 			status.Plan = nil // another ID
 		}
-		w.Recovery = nil
+		w.Open.Approved = nil
 		newPlan := func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 			return NewPlan(w, o.Node, r.Volumes, created)
 		}

@@ -145,7 +145,7 @@ func (r *Requests) follow(s state.NodeState, pv lvm.PV, move *lvm.Move) state.Ac
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDraining, Moved: &percent,
 		Message: "its extents are being moved to the other devices"}
 	r.Note = fmt.Sprintf("the extents of %s are being moved to the other devices", pv.Name)
-	if s.Unattended[move.Name] {
+	if s.Records.Unattended[move.Name] {
 		return state.Action{Kind: state.ResumeMove, PVs: []lvm.PV{pv}}
 	}
 	return state.Action{}

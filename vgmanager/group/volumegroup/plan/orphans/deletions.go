@@ -24,7 +24,7 @@ func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
 	times := map[string]time.Time{}
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		record, deleted := s.Deletions[lv.Name]
+		record, deleted := s.Orphans.Deletions[lv.Name]
 		if deleted && state.TagOf(lv, wellknown.VolumeUIDTagPrefix) == string(record.UID) &&
 			w.IsThisCluster(state.TagOf(lv, wellknown.ClusterTagPrefix)) {
 			times[lv.Name] = record.Time.Add(retention)
@@ -56,17 +56,17 @@ func Expired(w state.Desired, s state.NodeState, now time.Time) []string {
 func hasRecovery(w state.Desired) bool {
 	open := []v1alpha1.RecoveryAction{v1alpha1.RecoveryRestoreMetadata, v1alpha1.RecoveryRestoreLabels,
 		v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryFreePoolSpace}
-	return w.Recovery != nil || slices.Contains(open, w.Open) ||
-		len(w.Orphans) > 0 || w.Import != nil || w.Check != nil
+	return w.Open.Approved != nil || slices.Contains(open, w.Open.Action) ||
+		len(w.Open.Orphans) > 0 || w.Open.Import != nil || w.Open.Check != nil
 }
 
 // DeletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.
 func DeletedAction(s state.NodeState, vg *lvm.VG) state.Action {
-	if len(s.Expired) == 0 || s.ErasingWaits != "" {
+	if len(s.Orphans.Expired) == 0 || s.Orphans.Waits != "" {
 		return state.Action{}
 	}
 	a := state.Action{Kind: state.RemoveDeleted}
-	for _, name := range s.Expired[:min(len(s.Expired), state.MaxNamesOfCommand)] {
+	for _, name := range s.Orphans.Expired[:min(len(s.Orphans.Expired), state.MaxNamesOfCommand)] {
 		a.Volumes = append(a.Volumes, vg.LV(name).UUID)
 	}
 	return a

@@ -17,17 +17,17 @@ import (
 )
 
 // Open adds the logical volumes that an LVMRecovery deletes.
-func Open(w *state.Desired, r *v1alpha1.LVMRecovery) { w.Orphans = r.Spec.Volumes }
+func Open(w *state.Desired, r *v1alpha1.LVMRecovery) { w.Open.Orphans = r.Spec.Volumes }
 
-// NewPlan returns which logical volumes of w.Orphans are deleted. It returns in problem why one of them cannot
-// be.
+// NewPlan returns which of the orphans that the open recovery names are deleted. It returns in problem why one of them
+// cannot be.
 func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
 	vg := ownership.GroupOf(w, s)
 	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID}
-	for _, name := range slices.Sorted(slices.Values(w.Orphans)) {
+	for _, name := range slices.Sorted(slices.Values(w.Open.Orphans)) {
 		lv := vg.LV(name)
 		if lv == nil {
 			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
@@ -55,7 +55,7 @@ func orphanProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) s
 	switch {
 	case lv.Attr.IsThinPool():
 		return where + " is a thin pool, not a volume"
-	case lv.Attr.Open() && !slices.Contains(s.Erasing, lv.Name):
+	case lv.Attr.Open() && !slices.Contains(s.Orphans.Erasing, lv.Name):
 		return where + " is in use: unmount it, or end what uses it (see dmsetup ls --tree and lsof on the node)"
 	}
 	if lv.PoolName != "" && !vg.IsPoolActive(lv.PoolName) {
@@ -71,11 +71,11 @@ func orphanProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) s
 // orphansLeft returns the volumes of an approved plan that still exist.
 func orphansLeft(w state.Desired, vg *lvm.VG) []*lvm.LV {
 	var left []*lvm.LV
-	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryDeleteOrphans {
+	if !w.Open.Allows(v1alpha1.RecoveryDeleteOrphans) {
 		return left
 	}
 	for i := range vg.LVs {
-		if slices.Contains(w.Recovery.Volumes, vg.LVs[i].UUID) {
+		if slices.Contains(w.Open.Approved.Volumes, vg.LVs[i].UUID) {
 			left = append(left, &vg.LVs[i])
 		}
 	}
@@ -103,7 +103,7 @@ func Problem(w state.Desired, s state.NodeState) string {
 // Action deletes orphans that an approved plan lists.
 func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	left := orphansLeft(w, vg)
-	if len(left) == 0 || s.ErasingWaits != "" || Problem(w, s) != "" {
+	if len(left) == 0 || s.Orphans.Waits != "" || Problem(w, s) != "" {
 		return state.Action{}
 	}
 	a := state.Action{Kind: state.RemoveOrphans}
@@ -116,7 +116,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 // Removing returns the names of the logical volumes whose removal is approved and possible, or due: of an approved
 // recovery, and of deleted LogicalVolumes.
 func Removing(w state.Desired, s state.NodeState) []string {
-	names := slices.Clone(s.Expired)
+	names := slices.Clone(s.Orphans.Expired)
 	vg := ownership.GroupOf(w, s)
 	if vg == nil || Problem(w, s) != "" {
 		return names
@@ -132,7 +132,7 @@ func Removing(w state.Desired, s state.NodeState) []string {
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	vg := ownership.GroupOf(w, o.Node)
-	if w.Recovery == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID || haveOwner(w, o.Node, vg) {
+	if w.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID || haveOwner(w, o.Node, vg) {
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 				return NewPlan(w, o.Node, created)
@@ -157,11 +157,11 @@ func orphanProgress(o state.Outcome, w state.Desired, left int) string {
 	if problem := Problem(w, o.Node); problem != "" {
 		return "waiting: " + problem
 	}
-	if o.Node.ErasingWaits != "" {
-		return fmt.Sprintf("in progress: %d of %d volumes are left: %s", left, len(w.Recovery.Volumes),
-			o.Node.ErasingWaits)
+	all := len(w.Open.Approved.Volumes)
+	if waits := o.Node.Orphans.Waits; waits != "" {
+		return fmt.Sprintf("in progress: %d of %d volumes are left: %s", left, all, waits)
 	}
-	return fmt.Sprintf("in progress: %s: %d of %d volumes are left", state.RemoveOrphans, left, len(w.Recovery.Volumes))
+	return fmt.Sprintf("in progress: %s: %d of %d volumes are left", state.RemoveOrphans, left, all)
 }
 
 // orphanConsequence describes the plan of a deletion of orphans.

@@ -30,7 +30,7 @@ func GroupOf(w state.Desired, s state.NodeState) *lvm.VG {
 			return vg
 		}
 	}
-	if len(named) == 1 && (recorded == "" || AdoptedByUUID(w, named[0].UUID) || replaces(w.Recovery, named[0], w)) {
+	if len(named) == 1 && (recorded == "" || AdoptedByUUID(w, named[0].UUID) || replaces(w, named[0])) {
 		return named[0]
 	}
 	return nil
@@ -91,6 +91,7 @@ func Described(vg *lvm.VG) string {
 
 // replaces returns true if the recovery allows the loss of a whole volume group, and another one was created for the
 // device class since.
-func replaces(r *state.Recovery, vg *lvm.VG, w state.Desired) bool {
+func replaces(w state.Desired, vg *lvm.VG) bool {
+	r := w.Open.Approved
 	return r != nil && r.WholeGroup && NotOurs(w, vg) == "" && TagValue(vg, wellknown.NodeTagPrefix) == w.Node
 }

@@ -21,7 +21,7 @@ func IsListed(report *lvm.Report, volume string) bool {
 // OwnerTags returns the tags for the owner and the device class of a volume group.
 func OwnerTags(w state.Desired) []string {
 	return []string{
-		wellknown.OwnerTag, wellknown.ClusterTagPrefix + w.Cluster, wellknown.ClassTagPrefix + w.Name,
+		wellknown.OwnerTag, wellknown.ClusterTagPrefix + w.Cluster.ID, wellknown.ClassTagPrefix + w.Name,
 		wellknown.NodeTagPrefix + w.Node,
 	}
 }
@@ -69,7 +69,7 @@ func NotOurs(w state.Desired, vg *lvm.VG) string {
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
 			"uses the disks, to use the group here with its volumes, add to the device class: "+
 			"adopt: [{node: %s, volumeGroupUUID: %s}], or, for all nodes that it was on: adoptClusters: [%s]; %s%s",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, cluster, WipeHint(w, vg.UUID),
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster.ID, w.Node, vg.UUID, cluster, WipeHint(w, vg.UUID),
 			activeHere(w.Node, vg))
 	case node != "" && node != w.Node && !Adopted(w, vg):
 		return fmt.Sprintf(

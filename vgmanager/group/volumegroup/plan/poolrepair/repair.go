@@ -43,7 +43,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	if waiting := thinpool.Readiness(s, vg, pool); waiting != "" {
 		return nil, name + ": " + waiting, true
 	}
-	m := s.Inspection.Metadata
+	m := s.Pool.Inspection.Metadata
 	if problem := thinpool.Mismatch(pool, m); problem != "" && !m.SuperblockLost {
 		return nil, fmt.Sprintf("%s: %s: one of the two is from an older time, and a repair would discard volumes: %s",
 			name, problem, recovery.RollbackHint(w)), false
@@ -84,14 +84,14 @@ func addRepairLoss(p *v1alpha1.RecoveryPlan, s state.NodeState, pool *lvm.ThinPo
 }
 
 func thinDevice(s state.NodeState, lv *lvm.LV) (thinmeta.Device, bool) {
-	id, known := s.Inspection.IDs[lv.UUID]
-	device, found := s.Inspection.Metadata.Devices[id]
+	id, known := s.Pool.Inspection.IDs[lv.UUID]
+	device, found := s.Pool.Inspection.Metadata.Devices[id]
 	return device, known && found
 }
 
 // Repairs returns true if a recovery of the thin pool is open and the pool needs it. The pool then stays inactive.
 func Repairs(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.Open != v1alpha1.RecoveryRepairThinPool || vg == nil {
+	if w.Open.Action != v1alpha1.RecoveryRepairThinPool || vg == nil {
 		return false
 	}
 	pool, problem := thinpool.RepairTarget(w, s, vg)
@@ -103,8 +103,8 @@ func Repairs(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
 func lostVolumes(w state.Desired, pool *lvm.ThinPool) []*lvm.LV {
 	var list []*lvm.LV
 	for i := range pool.Volumes {
-		if w.Recovery != nil && !pool.Volumes[i].Attr.Active() &&
-			slices.Contains(w.Recovery.Volumes, pool.Volumes[i].UUID) {
+		if w.Open.Approved != nil && !pool.Volumes[i].Attr.Active() &&
+			slices.Contains(w.Open.Approved.Volumes, pool.Volumes[i].UUID) {
 			list = append(list, &pool.Volumes[i])
 		}
 	}
@@ -113,7 +113,7 @@ func lostVolumes(w state.Desired, pool *lvm.ThinPool) []*lvm.LV {
 
 // allowsRepair returns true if the approval covers the repair as it would be now.
 func allowsRepair(w state.Desired, s state.NodeState) bool {
-	r := w.Recovery
+	r := w.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRepairThinPool {
 		return false
 	}
@@ -143,7 +143,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return state.Action{}
 	}
 	lost := lostVolumes(w, pool)
-	switch i := s.Inspection; {
+	switch i := s.Pool.Inspection; {
 	case thinpool.Works(pool) && len(lost) == 0:
 		return state.Action{}
 	case thinpool.Works(pool):
@@ -186,7 +186,7 @@ func metadataExtension(vg *lvm.VG, pool *lvm.ThinPool) state.Action {
 // ComponentLeft returns the deactivation of the metadata volume that a killed inspection left active, or of the data
 // volume that a killed deactivation of the pool left. LVM does not activate the pool meanwhile.
 func ComponentLeft(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if w.Spec.ThinPoolConfig == nil || s.Inspection != nil && s.Inspection.Running {
+	if w.Spec.ThinPoolConfig == nil || s.Pool.Inspection != nil && s.Pool.Inspection.Running {
 		return state.Action{}
 	}
 	name := w.Spec.ThinPoolConfig.Name
@@ -293,10 +293,10 @@ func Consequence(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) s
 	text := fmt.Sprintf("the metadata of thin pool %s/%s is damaged, and is written again from what can be read; "+
 		"volumes lost: %d, volumes kept: %d, of which damaged: %d", w.Name, p.ThinPools[0].Name, p.LostVolumeCount,
 		p.KeptVolumeCount, len(p.DamagedVolumes))
-	if s.Inspection == nil || s.Inspection.Metadata == nil || s.Inspection.Metadata.Intact {
+	if s.Pool.Inspection == nil || s.Pool.Inspection.Metadata == nil || s.Pool.Inspection.Metadata.Intact {
 		return text
 	}
-	if m := s.Inspection.Metadata; m.Earlier || m.SuperblockLost && !m.Salvaged {
+	if m := s.Pool.Inspection.Metadata; m.Earlier || m.SuperblockLost && !m.Salvaged {
 		text += "; the volumes may be from an earlier state of the metadata, so each of them can have earlier " +
 			"contents, or contents of other volumes: check its data before you use it, and keep a copy of the " +
 			"metadata before you approve"

@@ -36,9 +36,9 @@ func spaceTarget(w state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.Thin
 // newPlan returns which file systems are trimmed to free blocks of the thin pool, or why there is no plan.
 func newPlan(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	if s.Mounted.Err != nil {
+	if s.FileSystems.Mounted.Err != nil {
 		return nil, fmt.Sprintf("%s: its mounted file systems are not known: %v", thinpool.PoolOnNode(w, pool),
-			s.Mounted.Err)
+			s.FileSystems.Mounted.Err)
 	}
 	mounted := mountedVolumes(s, pool)
 	if len(mounted) == 0 {
@@ -63,7 +63,7 @@ func mountedVolumes(s state.NodeState, pool *lvm.ThinPool) []v1alpha1.RecoveryVo
 	var list []v1alpha1.RecoveryVolume
 	for i := range pool.Volumes {
 		lv := &pool.Volumes[i]
-		used, is := s.Mounted.Used[lv.UUID]
+		used, is := s.FileSystems.Mounted.Used[lv.UUID]
 		if !is {
 			continue
 		}
@@ -83,20 +83,20 @@ func mountedVolumes(s state.NodeState, pool *lvm.ThinPool) []v1alpha1.RecoveryVo
 
 // allowsTrim returns true if the approved plan is for this thin pool.
 func allowsTrim(w state.Desired, pool *lvm.ThinPool) bool {
-	r := w.Recovery
+	r := w.Open.Approved
 	return r != nil && r.Action == v1alpha1.RecoveryFreePoolSpace && slices.Equal(r.Pools, []string{pool.UUID})
 }
 
 // Action starts to trim the file systems of an approved plan, one after the other in the background.
 func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if w.Open != v1alpha1.RecoveryFreePoolSpace || s.Trim != nil {
+	if w.Open.Action != v1alpha1.RecoveryFreePoolSpace || s.FileSystems.Trim != nil {
 		return state.Action{}
 	}
 	pool, problem := spaceTarget(w, s, vg)
 	if problem != "" || !allowsTrim(w, pool) {
 		return state.Action{}
 	}
-	return state.Action{Kind: state.TrimVolumes, Volumes: w.Recovery.Trim, Size: thinpool.Allocated(&pool.LV)}
+	return state.Action{Kind: state.TrimVolumes, Volumes: w.Open.Approved.Trim, Size: thinpool.Allocated(&pool.LV)}
 }
 
 // Status is RecoveryStatus for the recovery that frees blocks of a thin pool.
@@ -147,7 +147,7 @@ func spaceConsequence(w state.Desired, pool *lvm.ThinPool, p *v1alpha1.RecoveryP
 // trimStatus is the status of an approved recovery that frees blocks.
 func trimStatus(o state.Outcome, w state.Desired, vg *lvm.VG, pool *lvm.ThinPool, status v1alpha1.LVMRecoveryStatus,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
-	t := o.Node.Trim
+	t := o.Node.FileSystems.Trim
 	if status.StartTime == nil {
 		status.StartTime = &now
 		status.Plan.ThinPools[0].AllocatedBytes = int64(thinpool.Allocated(&pool.LV))
@@ -167,7 +167,7 @@ func trimStatus(o state.Outcome, w state.Desired, vg *lvm.VG, pool *lvm.ThinPool
 
 // trimProgress returns what an approved recovery that frees blocks does or waits for.
 func trimProgress(o state.Outcome, w state.Desired) string {
-	t := o.Node.Trim
+	t := o.Node.FileSystems.Trim
 	switch {
 	case o.Err != nil:
 		return o.Err.Error()
@@ -179,7 +179,7 @@ func trimProgress(o state.Outcome, w state.Desired) string {
 	case t.Err != nil:
 		return fmt.Sprintf("node %s could not be observed, and the agent tries again: %v", w.Node, t.Err)
 	}
-	return fmt.Sprintf("in progress: %s: %d of %d file systems", state.TrimVolumes, t.Tried, len(w.Recovery.Trim))
+	return fmt.Sprintf("in progress: %s: %d of %d file systems", state.TrimVolumes, t.Tried, len(w.Open.Approved.Trim))
 }
 
 // trimmed describes the result, and what to do if the pool is still full.

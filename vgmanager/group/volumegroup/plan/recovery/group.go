@@ -42,7 +42,7 @@ func ChangeProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		return where + ": extents are being moved from a device: wait, or cancel its Drain or Remove request"
 	}
 	for _, pv := range vg.PVs {
-		if err := s.Failing[state.NumberOf(pv)]; err != nil {
+		if err := s.Health.Failing[state.NumberOf(pv)]; err != nil {
 			return fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v: replace it first", where, pv.Name,
 				pv.UUID, err)
 		}

@@ -38,9 +38,9 @@ func StartProblem(w state.Desired, s state.NodeState, devices int) string {
 		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+
 			"attach more, or see excluded for why the others cannot be used",
 			w.Name, w.Node, least, why, devices)
-	case w.Spec.RAIDConfig != nil && s.NoRAID != nil:
+	case w.Spec.RAIDConfig != nil && s.Health.NoRAID != nil:
 		return fmt.Sprintf("device class %s: the kernel of node %s does not support %s: %v", w.Name, w.Node,
-			w.Spec.RAIDConfig.Type, s.NoRAID)
+			w.Spec.RAIDConfig.Type, s.Health.NoRAID)
 	}
 	return ""
 }
@@ -118,8 +118,8 @@ func Refresh(s state.NodeState, vg *lvm.VG) state.Action {
 	if vg.MissingPVs > 0 {
 		return state.Action{}
 	}
-	for _, name := range slices.Concat(s.Stale, notRefreshed(vg)) {
-		switch attempt := s.Attempts[name]; {
+	for _, name := range slices.Concat(s.Health.Stale, notRefreshed(vg)) {
+		switch attempt := s.Records.Attempts[name]; {
 		case attempt.Waiting:
 		case attempt.Ineffective >= maxRefreshes && len(rebuildable(s, vg, name)) > 0:
 			return state.Action{Kind: state.Rebuild, Volume: name, PVs: rebuildable(s, vg, name)}
@@ -149,7 +149,7 @@ func rebuildable(s state.NodeState, vg *lvm.VG, name string) []lvm.PV {
 		return nil
 	}
 	for _, pv := range vg.PVs {
-		if s.Failing[state.NumberOf(pv)] != nil && slices.Contains(vg.VolumesOn(pv.UUID), name) {
+		if s.Health.Failing[state.NumberOf(pv)] != nil && slices.Contains(vg.VolumesOn(pv.UUID), name) {
 			return nil
 		}
 	}
@@ -168,7 +168,7 @@ func NeedsReload(s state.NodeState, vg *lvm.VG) []string {
 	if vg == nil {
 		return nil
 	}
-	return slices.Concat(s.Stale, notRefreshed(vg), health.HeldVolumes(s, vg))
+	return slices.Concat(s.Health.Stale, notRefreshed(vg), health.HeldVolumes(s, vg))
 }
 
 // Syncing returns the first of the named volumes that is not in sync, or "".
@@ -189,7 +189,7 @@ func Status(s state.NodeState, vg *lvm.VG) *v1alpha1.RAIDStatus {
 	failed, degraded, syncing := WrongRAID(vg)
 	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}
 	for _, pv := range vg.PVs {
-		if pv.Missing || s.Failing[state.NumberOf(pv)] != nil {
+		if pv.Missing || s.Health.Failing[state.NumberOf(pv)] != nil {
 			status.DegradedMemberCount++
 		}
 	}

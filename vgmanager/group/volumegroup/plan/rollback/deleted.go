@@ -19,7 +19,7 @@ func metadataProblem(w state.Desired, s state.NodeState) string {
 	if problem := labels.GroupProblem(w, s, nil); problem != "" {
 		return problem
 	}
-	switch a := s.Archive; {
+	switch a := s.Metadata.Archive; {
 	case a.Err != nil:
 		return fmt.Sprintf("%s: its earlier metadata cannot be used: %v", where, a.Err)
 	case a.Metadata == nil:
@@ -30,15 +30,15 @@ func metadataProblem(w state.Desired, s state.NodeState) string {
 			"data from a backup; to create the volume group again, %s", where, state.Joined(a.ThinPools),
 			recovery.LostDevicesHint(w))
 	}
-	for _, uuid := range s.Archive.PVs {
+	for _, uuid := range s.Metadata.Archive.PVs {
 		switch pv := health.Unassigned(s, uuid); {
 		case pv == nil:
 			return fmt.Sprintf("%s: its physical volume %s (%s) is not attached, has lost its label, or belongs to "+
 				"another volume group now: all its physical volumes are needed", where, uuid, state.BeforeOf(s,
 				uuid).Name)
-		case s.Failing[state.NumberOf(*pv)] != nil:
+		case s.Health.Failing[state.NumberOf(*pv)] != nil:
 			return fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v", where, pv.Name, uuid,
-				s.Failing[state.NumberOf(*pv)])
+				s.Health.Failing[state.NumberOf(*pv)])
 		}
 	}
 	return ""
@@ -52,13 +52,13 @@ func newDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.Recov
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created,
-		VolumeGroupUUID: s.Archive.UUID, MetadataSource: recovery.Describe(s.Archive.Metadata)}
-	for _, uuid := range s.Archive.PVs {
+		VolumeGroupUUID: s.Metadata.Archive.UUID, MetadataSource: recovery.Describe(s.Metadata.Archive.Metadata)}
+	for _, uuid := range s.Metadata.Archive.PVs {
 		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: uuid, Name: health.Unassigned(s, uuid).Name,
 			DeviceID: state.BeforeOf(s, uuid).DeviceID})
 	}
 	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
-	labels.CountVolumes(p, s.Archive.Metadata, objects)
+	labels.CountVolumes(p, s.Metadata.Archive.Metadata, objects)
 	return p, ""
 }
 
@@ -72,7 +72,7 @@ func RestoreAction(w state.Desired, s state.NodeState) state.Action {
 
 // allowsMetadata returns true if the approval is for the metadata that would be restored now.
 func allowsMetadata(w state.Desired, s state.NodeState) bool {
-	r := w.Recovery
+	r := w.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata {
 		return false
 	}
@@ -84,18 +84,18 @@ func allowsMetadata(w state.Desired, s state.NodeState) bool {
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	vg := ownership.GroupOf(w, o.Node)
-	if vg != nil && (w.Recovery == nil || w.Recovery.Replaces) {
+	if vg != nil && (w.Open.Approved == nil || w.Open.Approved.Replaces) {
 		return rollbackStatus(o, w, r)
 	}
 	switch {
-	case w.Recovery != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
+	case w.Open.Approved != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
 		status.Message = fmt.Sprintf("volume group %s on node %s was restored; volumes that it does not have: %d",
 			w.Name, w.Node, status.Plan.LostVolumeCount)
 	case allowsMetadata(w, o.Node):
 		recovery.SetRunning(&status, recovery.Progress(o, nil), r.Now)
 	default:
-		w.Recovery = nil
+		w.Open.Approved = nil
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 				return newDeletedPlan(w, o.Node, r.Volumes, created)

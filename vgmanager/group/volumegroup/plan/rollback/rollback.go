@@ -33,7 +33,7 @@ func rollbackTarget(w state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.T
 // NeedsEarlierMetadata returns true if the earlier metadata of the volume group must be read for the recovery.
 func NeedsEarlierMetadata(w state.Desired, s state.NodeState) bool {
 	vg := ownership.GroupOf(w, s)
-	if w.Open != v1alpha1.RecoveryRestoreMetadata || vg == nil {
+	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
 		return false
 	}
 	pool, problem := rollbackTarget(w, s, vg)
@@ -41,9 +41,9 @@ func NeedsEarlierMetadata(w state.Desired, s state.NodeState) bool {
 	case problem != "":
 		return false
 	case pool == nil:
-		return len(s.Rollback.Absent) > 0 || doubt.GroupWentBack(s, vg)
+		return len(s.Metadata.Rollback.Absent) > 0 || doubt.GroupWentBack(s, vg)
 	}
-	i := s.Inspection
+	i := s.Pool.Inspection
 	return i != nil && !i.Running && i.Metadata != nil && !i.Metadata.SuperblockLost && thinpool.Mismatch(pool,
 		i.Metadata) != ""
 }
@@ -76,7 +76,7 @@ func samePVs(vg *lvm.VG, m *textmeta.Metadata) bool {
 // absentVolumes returns which volumes of the API the metadata does not have either, or "".
 func absentVolumes(s state.NodeState, m *textmeta.Metadata) string {
 	var absent []string
-	for _, name := range s.Rollback.Absent {
+	for _, name := range s.Metadata.Rollback.Absent {
 		if m.Volume(name) == nil {
 			absent = append(absent, name)
 		}
@@ -96,7 +96,7 @@ func fitsPool(s state.NodeState, pool *lvm.ThinPool, m *textmeta.Metadata) strin
 		earlier.Segments[0].Type != "thin-pool" {
 		return "without the thin pool"
 	}
-	known := s.Inspection.Metadata
+	known := s.Pool.Inspection.Metadata
 	switch segment := earlier.Segments[0]; {
 	case segment.TransactionID != known.TransactionID:
 		return fmt.Sprintf("transaction ID %d", segment.TransactionID)
@@ -137,7 +137,7 @@ func absentDevices(known *thinmeta.Metadata, pool string, m *textmeta.Metadata) 
 
 // movedPool returns whether data and metadata of the pool are elsewhere in the earlier metadata, or "".
 func movedPool(s state.NodeState, name string, m *textmeta.Metadata) string {
-	present := s.Rollback.Present
+	present := s.Metadata.Rollback.Present
 	c, err := CompareExtents(present, m)
 	if err != nil {
 		return err.Error()
@@ -149,13 +149,13 @@ func movedPool(s state.NodeState, name string, m *textmeta.Metadata) string {
 	for _, part := range parts(present, now)[1:] {
 		if c.same[part.UUID] != physicalExtents(part) {
 			return fmt.Sprintf("transaction ID %d, but the extents of %s were moved",
-				s.Inspection.Metadata.TransactionID, part.Name)
+				s.Pool.Inspection.Metadata.TransactionID, part.Name)
 		}
 	}
 	for _, part := range parts(m, m.Volume(name)) {
 		if c.taken[part.UUID] > 0 {
 			return fmt.Sprintf("transaction ID %d, but volume %s has extents of %s now",
-				s.Inspection.Metadata.TransactionID, c.by[part.UUID], part.Name)
+				s.Pool.Inspection.Metadata.TransactionID, c.by[part.UUID], part.Name)
 		}
 	}
 	return ""
@@ -173,7 +173,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	if problem, preparing = rollbackProblem(w, s, vg, pool); problem != "" {
 		return nil, problem, preparing
 	}
-	r := s.Rollback
+	r := s.Metadata.Rollback
 	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
 	switch {
 	case r.Err != nil:
@@ -214,7 +214,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 func rollbackProblem(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool) (problem string,
 	preparing bool) {
 	if pool == nil {
-		if len(s.Rollback.Absent) == 0 && !doubt.GroupWentBack(s, vg) {
+		if len(s.Metadata.Rollback.Absent) == 0 && !doubt.GroupWentBack(s, vg) {
 			return fmt.Sprintf("volume group %s on node %s exists, and has all volumes of the device class", w.Name,
 				w.Node), false
 		}
@@ -233,7 +233,7 @@ func rollbackProblem(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.T
 	if waiting := thinpool.Readiness(s, vg, pool); waiting != "" {
 		return name + ": " + waiting, true
 	}
-	switch m := s.Inspection.Metadata; {
+	switch m := s.Pool.Inspection.Metadata; {
 	case m.SuperblockLost:
 		return name + ": the superblock of its metadata cannot be read, so the matching metadata of the volume group " +
 			"is not known: " + recovery.RepairHint(w), false
@@ -248,22 +248,22 @@ func rollbackProblem(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.T
 // noEarlierMetadata describes that LVM has no metadata that fits.
 func noEarlierMetadata(w state.Desired, s state.NodeState, pool *lvm.ThinPool) string {
 	found := "there are no files of it"
-	if len(s.Rollback.Rejected) > 0 {
-		found = "found: " + strings.Join(state.Shorten(s.Rollback.Rejected), "; ")
+	if len(s.Metadata.Rollback.Rejected) > 0 {
+		found = "found: " + strings.Join(state.Shorten(s.Metadata.Rollback.Rejected), "; ")
 	}
 	files := fmt.Sprintf("in %s and %s of the node", lvm.BackupDir, lvm.ArchiveDir)
-	if pool == nil && len(s.Rollback.Absent) == 0 {
+	if pool == nil && len(s.Metadata.Rollback.Absent) == 0 {
 		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, "+
 			"%s", w.Name, w.Node, files, found, recovery.AcceptHint(w))
 	}
 	if pool == nil {
 		return fmt.Sprintf("volume group %s on node %s does not have the volumes %s of the device class, and no "+
 			"metadata %s has all of them (%s): delete the claims of volumes that cannot be restored", w.Name, w.Node,
-			state.Joined(s.Rollback.Absent), files, found)
+			state.Joined(s.Metadata.Rollback.Absent), files, found)
 	}
 	return fmt.Sprintf("thin pool %s/%s on node %s: %s, and no metadata %s fits (%s): nothing is changed; restore "+
 		"such metadata from a backup of the node to %s, or restore the data of the volumes from a backup", w.Name,
-		pool.Name, w.Node, thinpool.Mismatch(pool, s.Inspection.Metadata), files, found, lvm.ArchiveDir)
+		pool.Name, w.Node, thinpool.Mismatch(pool, s.Pool.Inspection.Metadata), files, found, lvm.ArchiveDir)
 }
 
 // isCurrent returns true if metadata has the volumes that LVM reports.
@@ -367,7 +367,7 @@ func Returning(r state.Rollback) []string {
 // allowsRollback returns true if the approval is for the metadata that would be restored now, or the metadata was
 // restored.
 func allowsRollback(w state.Desired, s state.NodeState) bool {
-	r := w.Recovery
+	r := w.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata || !r.Replaces {
 		return false
 	}
@@ -377,8 +377,8 @@ func allowsRollback(w state.Desired, s state.NodeState) bool {
 
 // isPlanned returns true if the current plan is the approved one.
 func isPlanned(w state.Desired, s state.NodeState) bool {
-	p, problem, _ := NewPlan(w, s, nil, w.Recovery.Created)
-	return problem == "" && p.ID == w.Recovery.PlanID
+	p, problem, _ := NewPlan(w, s, nil, w.Open.Approved.Created)
+	return problem == "" && p.ID == w.Open.Approved.PlanID
 }
 
 // isRestored returns true if the metadata of the volume group fits its thin pool, or has all volumes of the device
@@ -386,11 +386,11 @@ func isPlanned(w state.Desired, s state.NodeState) bool {
 func isRestored(w state.Desired, s state.NodeState) bool {
 	vg := ownership.GroupOf(w, s)
 	pool, problem := rollbackTarget(w, s, vg)
-	switch i := s.Inspection; {
+	switch i := s.Pool.Inspection; {
 	case problem != "":
 		return false
 	case pool == nil:
-		return len(s.Rollback.Absent) == 0 && !doubt.GroupWentBack(s, vg)
+		return len(s.Metadata.Rollback.Absent) == 0 && !doubt.GroupWentBack(s, vg)
 	case thinpool.Works(pool):
 		return true
 	default:
@@ -401,7 +401,7 @@ func isRestored(w state.Desired, s state.NodeState) bool {
 // RollsBack returns true if an open recovery restores the metadata of a volume group that exists. Its volumes then stay
 // inactive, and nothing else changes the group.
 func RollsBack(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.Open != v1alpha1.RecoveryRestoreMetadata || vg == nil {
+	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
 		return false
 	}
 	pool, problem := rollbackTarget(w, s, vg)
@@ -411,7 +411,7 @@ func RollsBack(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
 	case pool == nil:
 		return !isRestored(w, s) && allowsRollback(w, s)
 	}
-	return !thinpool.Works(pool) && (!isRestored(w, s) || allowsRollback(w, s) && s.Inspection.Metadata.Intact)
+	return !thinpool.Works(pool) && (!isRestored(w, s) || allowsRollback(w, s) && s.Pool.Inspection.Metadata.Intact)
 }
 
 // Action returns the next change of a restore of metadata, or an empty action if it waits.
@@ -426,7 +426,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if active := activeVolumes(vg); len(active) > 0 {
 		return state.Action{Kind: state.DeactivatePool, Volumes: active[:min(len(active), state.MaxNamesOfCommand)]}
 	}
-	i := s.Inspection
+	i := s.Pool.Inspection
 	switch {
 	case pool != nil && i == nil:
 		return state.Action{Kind: state.InspectPool}
@@ -463,7 +463,7 @@ func rollbackStatus(o state.Outcome, w state.Desired, r recovery.Request) v1alph
 		recovery.SetRunning(&status, rollbackProgress(o, w, vg), r.Now)
 		return status
 	}
-	w.Recovery = nil
+	w.Open.Approved = nil
 	created := r.Now
 	if status.Plan != nil {
 		created = status.Plan.CreationTime
@@ -502,7 +502,7 @@ func rollbackProgress(o state.Outcome, w state.Desired, vg *lvm.VG) string {
 
 // rollbackConsequence describes the plan of a restore of metadata.
 func rollbackConsequence(s state.NodeState, p *v1alpha1.RecoveryPlan) string {
-	back := Returning(s.Rollback)
+	back := Returning(s.Metadata.Rollback)
 	text := fmt.Sprintf("the metadata of the volume group is replaced with the metadata in %s; volumes of it: %d, of "+
 		"which return: %d", p.MetadataSource, p.KeptVolumeCount, len(back))
 	if len(back) > 0 {
@@ -513,7 +513,7 @@ func rollbackConsequence(s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 
 func rolledBack(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 	text := fmt.Sprintf("the metadata of volume group %s on node %s was restored", w.Name, w.Node)
-	if i := s.Inspection; i != nil && i.Metadata != nil && !i.Metadata.Intact {
+	if i := s.Pool.Inspection; i != nil && i.Metadata != nil && !i.Metadata.Intact {
 		text += "; the metadata of its thin pool is damaged: " + recovery.RepairHint(w)
 	}
 	if len(p.DamagedVolumes) > 0 {

@@ -20,7 +20,7 @@ func ApprovalsFor(all []v1alpha1.LVMDeviceApproval, node, class string) []v1alph
 // ApprovalOf returns the approval for a device as it is now, or nil. found are the reasons against the device.
 func ApprovalOf(w state.Desired, s state.NodeState, d device.Device,
 	found []device.Reason) *v1alpha1.LVMDeviceApproval {
-	fingerprint := s.Fingerprints.Of(d, found)
+	fingerprint := s.Disks.Fingerprints.Of(d, found)
 	if fingerprint == "" {
 		return nil
 	}
@@ -31,19 +31,19 @@ func ApprovalOf(w state.Desired, s state.NodeState, d device.Device,
 }
 
 func approvalWith(w state.Desired, fingerprint string) *v1alpha1.LVMDeviceApproval {
-	at := slices.IndexFunc(w.Approvals,
+	at := slices.IndexFunc(w.Consent.Approvals,
 		func(a v1alpha1.LVMDeviceApproval) bool { return a.Spec.Fingerprint == fingerprint })
 	if at < 0 {
 		return nil
 	}
-	return &w.Approvals[at]
+	return &w.Consent.Approvals[at]
 }
 
 // wipedFrom returns the approved fingerprint of a device before it was wiped for the device class, or "". The device
 // must be as the wipe left it, or as a wipe that was interrupted.
 func wipedFrom(w state.Desired, s state.NodeState, d device.Device, fingerprint string, found []device.Reason) string {
 	target := state.WipeTarget{Reasons: found}
-	for _, record := range s.Wiped {
+	for _, record := range s.Records.Wiped {
 		if record.Approved == "" || record.Class != string(w.UID) || !record.IsOf(s, d) {
 			continue
 		}
@@ -61,7 +61,7 @@ func withApproval(w state.Desired, s state.NodeState, d device.Device, found []d
 	if !w.RequiresApproval() || ApprovalOf(w, s, d, found) != nil {
 		return found
 	}
-	fingerprint := s.Fingerprints.Of(d, found)
+	fingerprint := s.Disks.Fingerprints.Of(d, found)
 	if a := approvalNaming(w, s, d); a != nil && fingerprint != "" {
 		return append(slices.Clip(found), device.Reason{Code: device.ChangedSinceReview, Message: fmt.Sprintf(
 			"has changed since %s approved it (LVMDeviceApproval %s): its fingerprint was %s and is %s; find out what "+
@@ -81,15 +81,15 @@ func withApproval(w state.Desired, s state.NodeState, d device.Device, found []d
 
 // approvalNaming returns an approval that names a device, or nil.
 func approvalNaming(w state.Desired, s state.NodeState, d device.Device) *v1alpha1.LVMDeviceApproval {
-	at := slices.IndexFunc(w.Approvals, func(a v1alpha1.LVMDeviceApproval) bool {
+	at := slices.IndexFunc(w.Consent.Approvals, func(a v1alpha1.LVMDeviceApproval) bool {
 		name := a.Spec.Device
-		return name == d.Name || name == d.KernelName || name == s.Identities[d.Number] ||
+		return name == d.Name || name == d.KernelName || name == s.Disks.Identities[d.Number] ||
 			slices.Contains(d.Links, name) || slices.Contains(d.ByID, name) || slices.Contains(d.ByPath, name)
 	})
 	if at < 0 {
 		return nil
 	}
-	return &w.Approvals[at]
+	return &w.Consent.Approvals[at]
 }
 
 // unapproved are the reasons for which a device is not used without an approval.
@@ -109,7 +109,7 @@ func (c *Choice) holdBack(w state.Desired, s state.NodeState, d device.Device, n
 	}
 	c.exclude(name, reasons)
 	c.Unapproved = append(c.Unapproved, d)
-	if _, read := s.Probed[d.Number]; !read && state.Last(reasons).Code == device.ChangedSinceReview {
+	if _, read := s.Disks.Probed[d.Number]; !read && state.Last(reasons).Code == device.ChangedSinceReview {
 		c.Doubtful = append(c.Doubtful, d)
 	}
 	return true

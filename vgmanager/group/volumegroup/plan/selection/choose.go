@@ -59,7 +59,7 @@ func Choose(w state.Desired, s state.NodeState, vg *lvm.VG) Choice {
 func (c *Choice) named(w state.Desired, s state.NodeState, vg *lvm.VG,
 	pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
-	for _, path := range s.Paths {
+	for _, path := range s.Disks.Paths {
 		if path.Err != nil {
 			c.unresolved(w, path)
 			continue
@@ -183,7 +183,7 @@ var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 // appeared in the second observation was not read; the next reconcile uses it.
 func CheckProbed(w state.Desired, s state.NodeState, devices []device.Device) error {
 	for _, d := range devices {
-		reasons, ok := s.Probed[d.Number]
+		reasons, ok := s.Disks.Probed[d.Number]
 		reasons = slices.DeleteFunc(slices.Clone(reasons),
 			func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
 		if !ok || len(reasons) > 0 {
@@ -203,8 +203,8 @@ func examine(s state.NodeState, pvs map[device.Number]device.PV, number device.N
 			[]device.Reason{{Code: device.Unreadable, Message: "is not listed by lsblk: it has no medium, or no size"}}
 	}
 	d := s.Devices[at]
-	reasons := merge(device.Explain(d, pvs), s.Probed[d.Number])
-	if err := s.Failing[d.Number]; err != nil {
+	reasons := merge(device.Explain(d, pvs), s.Disks.Probed[d.Number])
+	if err := s.Health.Failing[d.Number]; err != nil {
 		reasons = append(reasons, device.Reason{Code: device.Failing, Message: fmt.Sprintf("is failing: %v", err)})
 	}
 	return d, reasons
@@ -306,7 +306,7 @@ func age(s state.NodeState, d device.Device) time.Duration {
 	if d.AppearedKnown {
 		return d.Appeared
 	}
-	return s.Watched[d.Number]
+	return s.Disks.Watched[d.Number]
 }
 
 // unlisted are the reasons for which a device is not listed as excluded, because users do not expect these devices
@@ -336,7 +336,7 @@ func conflicts(w state.Desired, s state.NodeState, d device.Device, named bool) 
 
 func namersOf(s state.NodeState, d device.Device) string {
 	var names []string
-	for name, paths := range s.OtherPaths {
+	for name, paths := range s.Disks.OtherPaths {
 		if slices.ContainsFunc(paths, func(p state.Path) bool { return p.Err == nil && p.Number == d.Number }) {
 			names = append(names, name)
 		}

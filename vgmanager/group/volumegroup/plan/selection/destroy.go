@@ -39,7 +39,7 @@ func presentGroups(s state.NodeState) []state.PresentGroup {
 		groups = append(groups, g)
 	}
 	for _, d := range s.Devices {
-		pv, ok := s.Hidden.PVs[d.Number]
+		pv, ok := s.Disks.Hidden.PVs[d.Number]
 		if !ok || pv.VGUUID == "" {
 			continue
 		}
@@ -149,7 +149,7 @@ func openProblem(vg *lvm.VG) string {
 // selectorOf returns the selector that names a device, or the disk that contains it, and the path. The path is "" if
 // there is none.
 func selectorOf(w state.Desired, s state.NodeState, d device.Device) (v1alpha1.DeviceSelector, string) {
-	for _, p := range s.Paths {
+	for _, p := range s.Disks.Paths {
 		if p.Err != nil {
 			continue
 		}

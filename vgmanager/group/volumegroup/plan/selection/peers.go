@@ -33,7 +33,7 @@ func CheckPeers(w state.Desired, s state.NodeState, devices ...device.Device) er
 		if len(state.DisksBelow(s.Devices, d)) == 0 {
 			continue
 		}
-		if s.Peers == nil || !s.Peers.Lists(state.DisksBelow(s.Devices, d)) {
+		if s.Disks.Peers == nil || !s.Disks.Peers.Lists(state.DisksBelow(s.Devices, d)) {
 			return fmt.Errorf("device %s of node %s is not used yet: it was not compared with the disks of other "+
 				"nodes in this reconcile; the next one compares it", d.Name, w.Node)
 		}
@@ -47,12 +47,12 @@ func CheckPeers(w state.Desired, s state.NodeState, devices ...device.Device) er
 // sharedWith returns the reasons against a device that other nodes see, or may see. It returns none if the node
 // statuses were not read.
 func sharedWith(s state.NodeState, d device.Device) []device.Reason {
-	if s.Peers == nil {
+	if s.Disks.Peers == nil {
 		return nil
 	}
 	disks := state.DisksBelow(s.Devices, d)
 	var seen []state.PeerDisk
-	for _, o := range s.Peers.Seen {
+	for _, o := range s.Disks.Peers.Seen {
 		if slices.ContainsFunc(disks, func(disk wwn.Disk) bool { return wwn.Same(disk, o.Disk) }) {
 			seen = append(seen, o)
 		}
@@ -60,9 +60,9 @@ func sharedWith(s state.NodeState, d device.Device) []device.Reason {
 	if len(seen) > 0 {
 		return []device.Reason{{Code: device.SharedWithNode, Message: describePeers(disks[0].WWN, seen)}}
 	}
-	if len(disks) > 0 && len(s.Peers.Partial) > 0 {
+	if len(disks) > 0 && len(s.Disks.Peers.Partial) > 0 {
 		var nodes []string
-		for node, omitted := range s.Peers.Partial {
+		for node, omitted := range s.Disks.Peers.Partial {
 			nodes = append(nodes, fmt.Sprintf("%s (%d)", node, omitted))
 		}
 		slices.Sort(nodes)
@@ -104,10 +104,10 @@ func describePeers(name string, seen []state.PeerDisk) string {
 // awaitListing takes back what the node would use, while its own node status does not list it: other nodes cannot see
 // yet that this node has it.
 func (c *Choice) awaitListing(s state.NodeState) {
-	if s.Peers == nil {
+	if s.Disks.Peers == nil {
 		return
 	}
-	isUnlisted := func(d device.Device) bool { return !s.Peers.Lists(state.DisksBelow(s.Devices, d)) }
+	isUnlisted := func(d device.Device) bool { return !s.Disks.Peers.Lists(state.DisksBelow(s.Devices, d)) }
 	c.Candidates = slices.DeleteFunc(c.Candidates, func(d device.Device) bool {
 		if isUnlisted(d) {
 			c.Unlisted = append(c.Unlisted, d.Name)

@@ -84,7 +84,7 @@ func (c *Choice) sectorSize(s state.NodeState, vg *lvm.VG) int64 {
 
 // isRequired returns true if a selector names a device under paths.
 func isRequired(s state.NodeState, d device.Device) bool {
-	return slices.ContainsFunc(s.Paths, func(p state.Path) bool {
+	return slices.ContainsFunc(s.Disks.Paths, func(p state.Path) bool {
 		return p.Err == nil && !p.Optional && p.Number == d.Number
 	})
 }

@@ -43,12 +43,12 @@ func (c ClassState) Reasons(d device.Device) ([]device.Reason, bool) {
 	if isOwnPV(w, s, pvs[d.Number]) {
 		return nil, true
 	}
-	if at := slices.IndexFunc(s.Paths, func(p state.Path) bool {
+	if at := slices.IndexFunc(s.Disks.Paths, func(p state.Path) bool {
 		return p.Err == nil &&
 			p.Number == d.Number
 	}); at >= 0 {
-		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
-		_, wipeable := newWipeTarget(w, s, s.Paths[at], d, reasons)
+		_, reasons := namedReasons(w, s, pvs, s.Disks.Paths[at])
+		_, wipeable := newWipeTarget(w, s, s.Disks.Paths[at], d, reasons)
 		return withApproval(w, s, d, reasons, len(reasons) == 0 || wipeable), true
 	}
 	if w.UsesExisting() || !state.Discovers(w.Selectors) {

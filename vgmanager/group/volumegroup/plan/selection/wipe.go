@@ -129,7 +129,7 @@ func protectedOn(w state.Desired, s state.NodeState, target state.WipeTarget) st
 		if pv, listed := pvs[part.Number]; listed {
 			why = Protected(w, s.Report, target, pv)
 		} else if part.Signature == device.SignatureLVM {
-			why = protected(s.Hidden, w, target, part.Number)
+			why = protected(s.Disks.Hidden, w, target, part.Number)
 		}
 		if why != "" {
 			return why

@@ -33,7 +33,7 @@ func NewWipeRecord(w state.Desired, s state.NodeState, target state.WipeTarget, 
 // lost when it was installed again.
 func wipeRecords(w state.Desired, s state.NodeState) []state.WipeRecord {
 	var list []state.WipeRecord
-	for _, record := range s.Wiped {
+	for _, record := range s.Records.Wiped {
 		if record.Class == string(w.UID) {
 			list = append(list, record)
 		}
@@ -51,7 +51,7 @@ func wipeRecords(w state.Desired, s state.NodeState) []state.WipeRecord {
 // alreadyWiped returns why a device is not wiped because it was wiped before, or "". A consent that names a volume
 // group by its UUID is for this content only, so another content of the device may have been wiped before.
 func alreadyWiped(w state.Desired, s state.NodeState, target state.WipeTarget) string {
-	if w.WipedBefore && !target.Named {
+	if w.Consent.WipedBefore && !target.Named {
 		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
 			"second time"
 	}

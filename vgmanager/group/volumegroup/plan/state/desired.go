@@ -33,38 +33,55 @@ type Desired struct {
 	UID types.UID
 	// Node is the name of this node, for messages and tags.
 	Node string
-	// Cluster is the identity of the Kubernetes cluster, for tags. FormerCluster is the one that tags of an earlier
-	// version have, or "".
-	Cluster       string
-	FormerCluster string
-	Generation    int64
-	Spec          v1alpha1.LVMVolumeGroupSpec
+	// Cluster is the Kubernetes cluster, for tags.
+	Cluster    Cluster
+	Generation int64
+	Spec       v1alpha1.LVMVolumeGroupSpec
 	// Selectors are the selectors that apply to this node. If empty, every unused device is selected.
 	Selectors []v1alpha1.DeviceSelector
 	// Others are the other device classes of this node.
 	Others []Other
 	// Sharers are the other device classes of this node that use existing volume groups.
 	Sharers []Sharer
-	// WipedBefore: another version of the product already wiped devices for this device class on this node.
-	WipedBefore bool
+	// Consent is the consent to use devices, besides that of the selectors.
+	Consent Consent
 	// Deleting: the volume group must be removed from the node.
 	Deleting bool
 	// Leaving: the device class no longer selects the node. Existing volumes stay, and no new ones are created.
 	Leaving bool
-	// Recovery is the approved recovery of the volume group, or nil.
-	Recovery *Recovery
-	// Open is the action of the open recovery, approved or not, or "".
-	Open v1alpha1.RecoveryAction
-	// Orphans are the names of the logical volumes that the open recovery deletes, approved or not.
-	Orphans []string
-	// Import is the open recovery that imports volumes, approved or not, or nil.
-	Import *Import
-	// Check is the open recovery that checks file systems, or nil.
-	Check *Check
-	// Approvals are the approvals of devices for the device class on this node.
-	Approvals []v1alpha1.LVMDeviceApproval
+	// Open is the open recovery of the volume group.
+	Open OpenRecovery
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
+}
+
+// Cluster is the identity of a Kubernetes cluster. Former is the one that tags of an earlier version have, or "".
+type Cluster struct{ ID, Former string }
+
+// Consent is the consent to use devices for a device class on a node.
+type Consent struct {
+	// Approvals are the approvals of devices.
+	Approvals []v1alpha1.LVMDeviceApproval
+	// WipedBefore: another version of the product already wiped devices.
+	WipedBefore bool
+}
+
+// OpenRecovery is what an LVMRecovery that has not ended requests. It is empty if there is none.
+type OpenRecovery struct {
+	// Action is the action of the recovery, approved or not, or "".
+	Action v1alpha1.RecoveryAction
+	// Approved is what the approved plan allows, or nil.
+	Approved *Recovery
+	// Orphans are the names of the logical volumes that the recovery deletes.
+	Orphans []string
+	// Import is set if the recovery imports volumes, and Check if it checks file systems.
+	Import *Import
+	Check  *Check
+}
+
+// Allows returns true if the recovery has an action, and its plan is approved.
+func (o OpenRecovery) Allows(action v1alpha1.RecoveryAction) bool {
+	return o.Approved != nil && o.Approved.Action == action
 }
 
 // wipedAnnotationPrefix is the prefix of the annotation with which other versions record, on a LVMVolumeGroup, that
@@ -73,13 +90,13 @@ const wipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 
 // NewDesired returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
 func NewDesired(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
-	cluster string) (Desired, error) {
+	cluster Cluster) (Desired, error) {
 	w := Desired{
 		Name: object.Name, UID: object.UID, Node: node.Name, Cluster: cluster, Generation: object.Generation,
 		Spec:     object.Spec,
 		Deleting: !object.DeletionTimestamp.IsZero(),
 	}
-	_, w.WipedBefore = object.Annotations[wipedAnnotationPrefix+node.Name]
+	_, w.Consent.WipedBefore = object.Annotations[wipedAnnotationPrefix+node.Name]
 	var err error
 	var applies bool
 	if w.Selectors, applies, err = Applies(&object.Spec, node); err != nil {
@@ -270,5 +287,5 @@ func FindsWithLabels(selectors []v1alpha1.DeviceSelector, d device.Device) bool 
 
 // IsThisCluster returns true if the value of a tag is an identity of this cluster.
 func (w Desired) IsThisCluster(id string) bool {
-	return id == w.Cluster || w.FormerCluster != "" && id == w.FormerCluster
+	return id == w.Cluster.ID || w.Cluster.Former != "" && id == w.Cluster.Former
 }

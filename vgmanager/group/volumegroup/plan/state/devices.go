@@ -51,7 +51,7 @@ type DeviceNote struct {
 
 // HasName returns true if a device has a name, link or identity now.
 func HasName(s NodeState, d device.Device, name string) bool {
-	id := s.Identities[d.Number]
+	id := s.Disks.Identities[d.Number]
 	return id != "" && name == id || slices.Contains(NamesOfDevice(d), path.Clean(name))
 }
 
@@ -71,7 +71,7 @@ type Removal struct {
 // NewRemoval returns the record of a device that is removed from its group.
 func NewRemoval(s NodeState, pv lvm.PV) Removal {
 	d := DeviceOfPV(s, pv)
-	return Removal{UUID: pv.UUID, ID: s.Identities[d.Number], Names: NamesOfDevice(d)}
+	return Removal{UUID: pv.UUID, ID: s.Disks.Identities[d.Number], Names: NamesOfDevice(d)}
 }
 
 // DeviceOfPV returns the device of a physical volume. It returns an empty Device if the physical volume is missing.
@@ -93,7 +93,7 @@ func DeviceProblem(reason, message string, volumes []string) Problem {
 
 // LastName returns the last known device of a missing physical volume.
 func LastName(s NodeState, pv lvm.PV) string {
-	if name := s.Names[pv.UUID]; name != "" {
+	if name := s.Records.Names[pv.UUID]; name != "" {
 		return name
 	}
 	return BeforeOf(s, pv.UUID).Name

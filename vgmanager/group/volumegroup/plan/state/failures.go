@@ -47,9 +47,9 @@ func (f Failure) isOf(a Action) bool { return f.Kind == a.Kind && f.Subject == a
 // next.
 func NextOf(s NodeState, due []Action) Action {
 	var failed Action
-	oldest := len(s.Failures)
+	oldest := len(s.Records.Failures)
 	for _, a := range due {
-		at := slices.IndexFunc(s.Failures, func(f Failure) bool { return f.isOf(a) })
+		at := slices.IndexFunc(s.Records.Failures, func(f Failure) bool { return f.isOf(a) })
 		switch {
 		case a.Kind == Nothing:
 		case at < 0 || Allowed[a.Kind].first:
@@ -64,7 +64,7 @@ func NextOf(s NodeState, due []Action) Action {
 // Failures returns the problems of actions that failed, are still due, and are not tried next.
 func Failures(s NodeState, due []Action, next Action) []Problem {
 	var problems []Problem
-	for _, f := range s.Failures {
+	for _, f := range s.Records.Failures {
 		if !f.isOf(next) && slices.ContainsFunc(due, f.isOf) {
 			problems = append(problems, Problem{Event: FailureEvents[f.Kind],
 				Message: fmt.Sprintf("%v; it is tried again after other changes", f.Err)})

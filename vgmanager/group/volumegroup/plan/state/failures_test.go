@@ -19,7 +19,7 @@ func TestAFailedActionComesAfterTheOthers(t *testing.T) {
 	failed := func(actions ...Action) NodeState {
 		s := NodeState{}
 		for _, a := range actions {
-			s.Failures = WithFailure(s.Failures, a, errors.New("failed "+a.Subject()))
+			s.Records.Failures = WithFailure(s.Records.Failures, a, errors.New("failed "+a.Subject()))
 		}
 		return s
 	}

@@ -216,7 +216,7 @@ func UUIDsOf(volumes []v1alpha1.RecoveryVolume) []string {
 
 // WithoutRecovery returns the desired state without an approved recovery.
 func WithoutRecovery(w Desired) Desired {
-	w.Recovery = nil
+	w.Open.Approved = nil
 	return w
 }
 

@@ -120,7 +120,7 @@ const pathPrefix = "path:"
 // Key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
 // without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
 func (t WipeTarget) Key(s NodeState) string {
-	if id := s.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
+	if id := s.Disks.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
 		return id
 	}
 	return pathPrefix + t.Path
@@ -170,7 +170,7 @@ func links(list []string) []string {
 // pathsTo returns the paths of the selectors that lead to a device as names.
 func pathsTo(s NodeState, d device.Device) []string {
 	var names []string
-	for _, p := range s.Paths {
+	for _, p := range s.Disks.Paths {
 		if p.Err == nil && p.Number == d.Number {
 			names = append(names, pathPrefix+p.Path)
 		}

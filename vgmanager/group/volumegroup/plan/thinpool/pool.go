@@ -206,8 +206,8 @@ func LacksPool(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
 // A new pool would be created on the extents of their data, for example after an earlier state of the metadata was
 // restored manually.
 func HasLost(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	approved := w.Recovery != nil && w.Recovery.Action == v1alpha1.RecoveryRemoveLostDevices
-	return LacksPool(w, s, vg) && len(s.Absent) > 0 && !approved
+	approved := w.Open.Allows(v1alpha1.RecoveryRemoveLostDevices)
+	return LacksPool(w, s, vg) && len(s.Metadata.Absent) > 0 && !approved
 }
 
 // lostPoolProblems reports the missing pool.
@@ -219,8 +219,8 @@ func lostPoolProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Pr
 		"volume group %s on node %s no longer has the thin pool %s with volumes of the device class: %d: its metadata "+
 			"may be from an earlier time. No new pool is created. If %s on the node has later metadata, restore it "+
 			"(vgcfgrestore --list %s); otherwise delete the claims of these volumes: a new pool is created then",
-		w.Name, w.Node, w.Spec.ThinPoolConfig.Name, len(s.Absent), lvm.ArchiveDir, w.Name))
-	p.Volumes = slices.Sorted(slices.Values(s.Absent))
+		w.Name, w.Node, w.Spec.ThinPoolConfig.Name, len(s.Metadata.Absent), lvm.ArchiveDir, w.Name))
+	p.Volumes = slices.Sorted(slices.Values(s.Metadata.Absent))
 	return []state.Problem{p}
 }
 
@@ -337,7 +337,7 @@ var poolRules = []struct {
 		"is full, so writes to its volumes fail: %[4]s",
 	}, {
 		func(s state.NodeState, p *lvm.ThinPool) bool {
-			return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)]
+			return p.Major != 0 && s.Health.Held[device.NewNumber(p.Major, p.Minor)]
 		},
 		v1alpha1.ReasonThinPoolFailed,
 		"is suspended, so the I/O of its volumes blocks; %[6]s (volume group %[1]s, pool %[2]s)",

@@ -38,7 +38,7 @@ func Works(pool *lvm.ThinPool) bool {
 // Readiness returns what must happen before the metadata of a pool is known, or "".
 func Readiness(s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool) string {
 	open := state.OpenVolumes(state.Pointers(pool.Volumes))
-	switch i := s.Inspection; {
+	switch i := s.Pool.Inspection; {
 	case len(open) > 0:
 		return fmt.Sprintf("volumes are in use, so the metadata cannot be checked: %s: delete the Pods that use them",
 			state.Joined(open))
@@ -66,15 +66,15 @@ func IsOnlyFull(pool *lvm.ThinPool) bool {
 
 // poolFault returns the problem of a thin pool that LVM does not activate.
 func poolFault(w state.Desired, s state.NodeState, pool *lvm.ThinPool) []state.Problem {
-	if s.PoolFault == nil || pool.Attr.Active() {
+	if s.Pool.Fault == nil || pool.Attr.Active() {
 		return nil
 	}
 	hint := recovery.RepairHint(w)
-	if errors.Is(s.PoolFault, lvm.ErrTransaction) {
+	if errors.Is(s.Pool.Fault, lvm.ErrTransaction) {
 		hint = recovery.RollbackHint(w)
 	}
 	return []state.Problem{Problem(pool, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
-		"thin pool %s/%s on node %s cannot be activated: %v: %s", w.Name, pool.Name, w.Node, s.PoolFault, hint))}
+		"thin pool %s/%s on node %s cannot be activated: %v: %s", w.Name, pool.Name, w.Node, s.Pool.Fault, hint))}
 }
 
 // Mismatch returns how the metadata of a thin pool differs from that of its volume group, or "".

@@ -26,9 +26,9 @@ import (
 
 // Open adds the import that an LVMRecovery requests.
 func Open(w *state.Desired, r *v1alpha1.LVMRecovery) {
-	w.Import = &state.Import{Volumes: r.Spec.Volumes, Claims: map[string]string{}}
+	w.Open.Import = &state.Import{Volumes: r.Spec.Volumes, Claims: map[string]string{}}
 	for _, c := range r.Spec.Claims {
-		w.Import.Claims[c.Volume] = c.Namespace + "/" + c.Name
+		w.Open.Import.Claims[c.Volume] = c.Namespace + "/" + c.Name
 	}
 }
 
@@ -55,10 +55,10 @@ func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alph
 // importedVolumes returns the volumes to import, sorted by name.
 func importedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
 	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if len(w.Import.Volumes) > 0 {
+	if len(w.Open.Import.Volumes) > 0 {
 		return namedVolumes(w, s, vg)
 	}
-	for name := range w.Import.Claims {
+	for name := range w.Open.Import.Claims {
 		if vg.LV(name) == nil {
 			return nil, fmt.Sprintf("%s has no logical volume %s, which claims names", where, name)
 		}
@@ -90,15 +90,15 @@ func importedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1
 
 // namedVolumes returns the volumes that the LVMRecovery names.
 func namedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
-	for name := range w.Import.Claims {
-		if !slices.Contains(w.Import.Volumes, name) {
+	for name := range w.Open.Import.Claims {
+		if !slices.Contains(w.Open.Import.Volumes, name) {
 			return nil, fmt.Sprintf(
 				"claims names logical volume %s, which volumes does not: create another LVMRecovery",
 				name)
 		}
 	}
 	var list []v1alpha1.RecoveryVolume
-	for _, name := range slices.Sorted(slices.Values(w.Import.Volumes)) {
+	for _, name := range slices.Sorted(slices.Values(w.Open.Import.Volumes)) {
 		lv := vg.LV(name)
 		where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, name, w.Node)
 		switch owner := s.Owners.Volumes[name]; {
@@ -137,11 +137,11 @@ func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.Re
 	v := v1alpha1.RecoveryVolume{
 		Name: lv.Name, UUID: lv.UUID, Size: int64(lv.Size), FromNode: movedFrom(w, owner),
 		PersistentVolume: cmp.Or(owner.PersistentVolume, owner.LogicalVolume, object, importName(lv.Name)),
-		Claim:            cmp.Or(owner.Claim, w.Import.Claims[lv.Name], recovery.ClaimOf(lv)),
+		Claim:            cmp.Or(owner.Claim, w.Open.Import.Claims[lv.Name], recovery.ClaimOf(lv)),
 		FSType:           fileSystemOf(s, lv),
-		Created:          timeOf(lv.Created), LastMountTime: timeOf(s.LastMounts[lv.Name]),
+		Created:          timeOf(lv.Created), LastMountTime: timeOf(s.FileSystems.LastMounts[lv.Name]),
 	}
-	switch claim := w.Import.Claims[lv.Name]; {
+	switch claim := w.Open.Import.Claims[lv.Name]; {
 	case moveOf(lv) != "":
 		return v, moveOf(lv)
 	case claim != "" && owner.Claim != "" && claim != owner.Claim:
@@ -243,7 +243,7 @@ func importConflict(w state.Desired, s state.NodeState, volumes []v1alpha1.Recov
 func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
 	vg := ownership.GroupOf(w, o.Node)
-	if w.Recovery == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID {
+	if w.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID {
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 				return NewPlan(w, o.Node, created)
