@@ -27,11 +27,11 @@ import (
 // act performs one action. Its plan must come from an observation of the node in the same reconcile.
 func (r *Reconciler) act(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
 	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Group())
-	if len(a.Devices) > 0 {
-		logger = logger.WithValues("devices", device.Names(a.Devices))
+	if devices := a.Devices(); len(devices) > 0 {
+		logger = logger.WithValues("devices", device.Names(devices))
 	}
-	if len(a.PVs) > 0 {
-		logger = logger.WithValues("physicalVolumes", lvm.PVNames(a.PVs))
+	if pvs := a.PVs(); len(pvs) > 0 {
+		logger = logger.WithValues("physicalVolumes", lvm.PVNames(pvs))
 	}
 	if !w.UsesExisting() {
 		r.LVM.AcceptLoss(w.Name, members.AcceptedLosses(w, s))
@@ -43,87 +43,99 @@ func (r *Reconciler) act(ctx context.Context, w state.Desired, s state.NodeState
 	return nil
 }
 
+// perform makes one change of LVM, with what is checked before it and recorded with it.
 func (r *Reconciler) perform(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	if a.Change != nil {
-		return r.LVM.Apply(ctx, a.Change)
-	}
-	switch a.Kind {
-	case state.WipeDevice:
-		return r.wiper.wipe(ctx, w, s, a.Wipe)
-	case state.DeactivateVG:
+	switch c := a.Change.(type) {
+	case nil:
+		return r.performTask(ctx, w, s, a)
+	case lvm.GroupDeactivate:
 		return r.wiper.deactivateGroup(ctx, w, s, a)
-	case state.CreateVG:
-		return r.group.createVG(ctx, w, s, a)
-	case state.UnhideVG:
-		return r.hidden.Unhide(ctx, w, a)
-	case state.RenameVG:
-		return pathExists(w, r.LVM.Apply(ctx, lvm.VGRename{UUID: a.VGUUID, Name: w.Name}))
-	case state.ExtendVG:
-		return r.group.extendVG(ctx, w, s, a)
-	case state.Activate:
-		return r.group.activate(ctx, w, ownership.GroupOf(w, s))
-	case state.PublishClass:
-		return r.Classes.Publish(a.Class)
-	case state.WithdrawClass:
-		return r.Classes.Withdraw(w.Name)
-	case state.RemovePool:
-		return r.group.removePool(ctx, w, a)
-	case state.RemoveVG:
-		return r.group.removeVG(ctx, w, a)
-	case state.RemovePVs:
-		return r.group.removePVs(ctx, w, a)
-	}
-	return r.performOnDevice(ctx, w, s, a)
-}
-
-// performOnDevice performs the actions on single devices of the group.
-func (r *Reconciler) performOnDevice(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	switch a.Kind {
-	case state.StartMove:
-		return r.group.startMove(ctx, w, a)
-	case state.ResumeMove:
-		return r.group.resumeMove(ctx, w, s)
-	case state.ReduceVG:
-		return r.group.reduceVG(ctx, w, s, a)
-	case state.ReduceLost:
-		return r.group.reduceLost(ctx, w, a)
-	case state.Unmap:
-		return r.Devices.Unmap(ctx, a.Volumes...)
-	case state.DeactivatePool:
-		return r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes})
-	case state.InspectPool, state.RepairPool, state.ActivatePool, state.RemoveLost:
-		return r.pools.Perform(ctx, w, s, a)
-	case state.RestoreLabel:
-		return r.restores.RestoreLabel(ctx, w, s, a.Label)
-	case state.VerifyLabel:
-		return r.restores.VerifyLabel(ctx, w, s, a.Label)
-	case state.RestoreGroup:
-		archive := s.Metadata.Archive
-		err := r.LVM.Apply(ctx, lvm.GroupRestore{VG: w.Name, UUID: archive.UUID, File: archive.File})
-		if err != nil {
+	case lvm.GroupRestore:
+		if err := r.LVM.Apply(ctx, c); err != nil {
 			return err
 		}
-		return r.restores.Sequences.Restart(w.Name, archive.UUID, s.Before)
-	case state.RestoreEarlier:
-		return r.restores.StartRestore(ctx, w, s)
+		return r.restores.Sequences.Restart(w.Name, c.UUID, s.Before)
+	case lvm.LVRefresh, lvm.LVRebuild:
+		return r.group.reload(ctx, w, a)
+	case lvm.PVMoveResume:
+		return r.group.resumeMove(ctx, w, s, c)
+	case lvm.PVMoveStart:
+		return r.group.startMove(ctx, w, c)
+	case lvm.ThinPoolActivate:
+		return r.pools.ActivateRepaired(ctx, w, ownership.GroupOf(w, s), c)
+	case lvm.VGActivate:
+		return r.group.activate(ctx, w, ownership.GroupOf(w, s), c)
+	case lvm.VGCreate:
+		return r.group.createVG(ctx, w, s, a)
+	case lvm.VGExtend:
+		return r.group.extendVG(ctx, w, s, a)
+	case lvm.VGReduce:
+		return r.group.reduceVG(ctx, w, s, a)
+	case lvm.VGReduceMissing:
+		return r.group.reduceLost(ctx, w, a)
+	case lvm.VGRemove:
+		return r.group.removeVG(ctx, w, a)
+	case lvm.VGRename:
+		return pathExists(w, r.LVM.Apply(ctx, c))
+	}
+	return r.LVM.Apply(ctx, a.Change)
+}
+
+// performTask does what is not one change of LVM.
+func (r *Reconciler) performTask(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+	switch t := a.Target.(type) {
+	case state.HiddenGroup:
+		return r.hidden.Unhide(ctx, w, t)
+	case state.Label:
+		return r.restores.PerformLabel(ctx, w, s, a.Kind, t)
+	case state.LabeledPVs:
+		return r.group.removePVs(ctx, w, t)
+	case state.Publication:
+		return r.Classes.Publish(t.Class)
+	case state.Volumes:
+		return r.performOnVolumes(ctx, w, s, a.Kind, t)
+	case state.WipeTarget:
+		return r.wiper.wipe(ctx, w, s, t)
+	}
+	switch a.Kind {
 	case state.AcceptMetadata:
 		return r.restores.Sequences.Accept(w.Name, ownership.GroupOf(w, s), s.Before)
-	case state.TrimVolumes:
-		r.trims.Start(ctx, w, s, a)
-		return nil
-	case state.CheckVolumes, state.RepairVolumes:
-		r.checks.Start(ctx, w, s, a)
-		return nil
-	case state.RemoveOrphans:
-		return r.orphans.RemoveOrphans(ctx, w, s, a)
-	case state.RemoveDeleted:
-		return r.orphans.RemoveDeleted(ctx, w, s, a)
-	case state.RemoveUnreadable:
-		return r.LVM.Apply(ctx, lvm.LVRemoveUnreadable{VG: w.Name, Names: a.Volumes})
-	case state.Refresh, state.Resume, state.Rebuild:
-		return r.group.reload(ctx, w, a)
+	case state.InspectPool:
+		return r.pools.StartInspection(ctx, w, ownership.GroupOf(w, s))
+	case state.RepairPool:
+		return r.pools.StartRepair(ctx, w, s)
+	case state.RestoreEarlier:
+		return r.restores.StartRestore(ctx, w, s)
+	case state.WithdrawClass:
+		return r.Classes.Withdraw(w.Name)
 	}
-	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)
+	return unknownAction(w, a.Kind)
+}
+
+// performOnVolumes does what takes long, or removes volumes.
+func (r *Reconciler) performOnVolumes(ctx context.Context, w state.Desired, s state.NodeState, kind state.Kind,
+	volumes state.Volumes) error {
+	switch kind {
+	case state.CheckVolumes, state.RepairVolumes:
+		r.checks.Start(ctx, w, s, kind == state.RepairVolumes, volumes)
+		return nil
+	case state.RemoveDeleted:
+		return r.orphans.RemoveDeleted(ctx, w, s, volumes)
+	case state.RemoveOrphans:
+		return r.orphans.RemoveOrphans(ctx, w, s, volumes)
+	case state.RemovePool:
+		return r.group.removePool(ctx, w, volumes)
+	case state.TrimVolumes:
+		r.trims.Start(ctx, w, s, volumes)
+		return nil
+	case state.Unmap:
+		return r.Devices.Unmap(ctx, volumes...)
+	}
+	return unknownAction(w, kind)
+}
+
+func unknownAction(w state.Desired, kind state.Kind) error {
+	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, kind)
 }
 
 // groupChanges change the volume groups of this node.
@@ -144,11 +156,9 @@ type groupChanges struct {
 // reload refreshes, resumes or rebuilds a volume. A failed attempt counts too, so that it does not delay the other
 // volumes.
 func (g *groupChanges) reload(ctx context.Context, w state.Desired, a state.Action) error {
-	defer func() { g.attempts.Add(w.Name, a.Volume, g.now()) }()
-	if a.Kind == state.Rebuild {
-		return g.lvm.Apply(ctx, lvm.LVRebuild{VG: w.Name, Name: a.Volume, Devices: lvm.PVNames(a.PVs)})
-	}
-	return g.lvm.Apply(ctx, lvm.LVRefresh{VG: w.Name, Name: a.Volume})
+	volume, _ := a.Target.(state.Volume)
+	defer func() { g.attempts.Add(w.Name, volume.Name, g.now()) }()
+	return g.lvm.Apply(ctx, a.Change)
 }
 
 // prepare checks new devices of the volume group again, right before LVM writes to them.
@@ -166,7 +176,7 @@ func (g *groupChanges) prepare(ctx context.Context, w state.Desired, s state.Nod
 }
 
 func (g *groupChanges) createVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	if err := g.prepare(ctx, w, s, a.Devices); err != nil {
+	if err := g.prepare(ctx, w, s, a.Devices()); err != nil {
 		return err
 	}
 	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
@@ -178,9 +188,7 @@ func (g *groupChanges) createVG(ctx context.Context, w state.Desired, s state.No
 			return err
 		}
 	}
-	err := g.lvm.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: device.Names(a.Devices), Tags: ownership.OwnerTags(w),
-		MetadataSize: members.MetadataSize(a.Devices, nil)})
-	return pathExists(w, err)
+	return pathExists(w, g.lvm.Apply(ctx, a.Change))
 }
 
 // pathExists adds to an error that /dev has the name of the volume group what to do. On hosts without LVM, udev does
@@ -197,20 +205,19 @@ func pathExists(w state.Desired, err error) error {
 }
 
 func (g *groupChanges) extendVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	if err := g.prepare(ctx, w, s, a.Devices); err != nil {
+	if err := g.prepare(ctx, w, s, a.Devices()); err != nil {
 		return err
 	}
-	return g.lvm.Apply(ctx, lvm.VGExtend{Name: w.Name, Devices: device.Names(a.Devices),
-		MetadataSize: members.MetadataSize(a.Devices, ownership.GroupOf(w, s))})
+	return g.lvm.Apply(ctx, a.Change)
 }
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
 // inactive.
-func (g *groupChanges) activate(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+func (g *groupChanges) activate(ctx context.Context, w state.Desired, vg *lvm.VG, c lvm.VGActivate) error {
 	err := g.pools.CheckBlank(ctx, w, vg)
 	if err == nil {
 		// If volumes miss a physical volume, LVM activates the others and returns an error.
-		err = g.lvm.Apply(ctx, lvm.VGActivate{VG: w.Name})
+		err = g.lvm.Apply(ctx, c)
 	}
 	g.pools.RecordFault(w, err)
 	if err != nil && !errors.Is(err, lvm.ErrMissingPV) {
@@ -228,9 +235,8 @@ func (g *groupChanges) activate(ctx context.Context, w state.Desired, vg *lvm.VG
 }
 
 // startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
-func (g *groupChanges) startMove(ctx context.Context, w state.Desired, a state.Action) error {
-	o := lvm.PVMoveStart{VG: w.Name, Source: a.PVs[0].Name, Target: a.Target}
-	if err := g.lvm.Apply(ctx, o); err != nil {
+func (g *groupChanges) startMove(ctx context.Context, w state.Desired, c lvm.PVMoveStart) error {
+	if err := g.lvm.Apply(ctx, c); err != nil {
 		return err
 	}
 	report, err := g.lvm.Report(ctx)
@@ -243,8 +249,8 @@ func (g *groupChanges) startMove(ctx context.Context, w state.Desired, a state.A
 	return nil
 }
 
-func (g *groupChanges) resumeMove(ctx context.Context, w state.Desired, s state.NodeState) error {
-	if err := g.lvm.Apply(ctx, lvm.PVMoveResume{}); err != nil {
+func (g *groupChanges) resumeMove(ctx context.Context, w state.Desired, s state.NodeState, c lvm.PVMoveResume) error {
+	if err := g.lvm.Apply(ctx, c); err != nil {
 		return err
 	}
 	g.moves.attend(ownership.GroupOf(w, s))
@@ -253,7 +259,8 @@ func (g *groupChanges) resumeMove(ctx context.Context, w state.Desired, s state.
 
 // reduceVG removes an empty device from the group. The next reconcile removes its label, according to the record.
 func (g *groupChanges) reduceVG(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	note := state.NewRemoval(s, a.PVs[0])
+	pv := a.PVs()[0]
+	note := state.NewRemoval(s, pv)
 	named := func(uuid string) bool {
 		return slices.ContainsFunc(w.Spec.DeviceRequests,
 			func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })
@@ -261,24 +268,24 @@ func (g *groupChanges) reduceVG(ctx context.Context, w state.Desired, s state.No
 	if err := g.removed.add(w.Name, note, named); err != nil {
 		return err
 	}
-	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
+	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs())); err != nil {
 		return err
 	}
-	if err := g.lvm.Apply(ctx, lvm.VGReduce{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
+	if err := g.lvm.Apply(ctx, a.Change); err != nil {
 		return err
 	}
 	g.events.emit(w, corev1.EventTypeNormal, state.EventDeviceRemoved,
 		fmt.Sprintf("device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
-			"it can be detached", a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
+			"it can be detached", pv.Name, pv.UUID, w.Node, w.Name))
 	return nil
 }
 
 func (g *groupChanges) reduceLost(ctx context.Context, w state.Desired, a state.Action) error {
-	if err := g.lvm.Apply(ctx, lvm.VGReduceMissing{VG: w.Name}); err != nil {
+	if err := g.lvm.Apply(ctx, a.Change); err != nil {
 		return err
 	}
 	g.events.emit(w, corev1.EventTypeNormal, state.EventDeviceRemoved,
-		fmt.Sprintf("the missing physical volume %s of node %s was removed from volume group %s", a.PVs[0].UUID,
+		fmt.Sprintf("the missing physical volume %s of node %s was removed from volume group %s", a.PVs()[0].UUID,
 			w.Node, w.Name))
 	return nil
 }
@@ -286,12 +293,12 @@ func (g *groupChanges) reduceLost(ctx context.Context, w state.Desired, a state.
 // removePool removes the previous metadata that repairs left, and then the pool. It deactivates them first: LVM removes
 // active volumes only with --yes, which would also confirm the removal of the volumes of the pool. LVM removes an empty
 // inactive pool without a question. For one with volumes it asks, and takes "no" as the answer.
-func (g *groupChanges) removePool(ctx context.Context, w state.Desired, a state.Action) error {
-	if len(a.Volumes) > 0 {
-		if err := g.lvm.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes}); err != nil {
+func (g *groupChanges) removePool(ctx context.Context, w state.Desired, kept []string) error {
+	if len(kept) > 0 {
+		if err := g.lvm.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: kept}); err != nil {
 			return err
 		}
-		return g.lvm.Apply(ctx, lvm.LVRemoveInactive{VG: w.Name, Names: a.Volumes})
+		return g.lvm.Apply(ctx, lvm.LVRemoveInactive{VG: w.Name, Names: kept})
 	}
 	pool := w.Spec.ThinPoolConfig.Name
 	if err := g.lvm.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: []string{pool}}); err != nil {
@@ -302,16 +309,16 @@ func (g *groupChanges) removePool(ctx context.Context, w state.Desired, a state.
 
 // removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
 func (g *groupChanges) removeVG(ctx context.Context, w state.Desired, a state.Action) error {
-	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
+	if err := g.released.Write(w.Name, releaseOf(w.Name, a.PVs())); err != nil {
 		return err
 	}
-	return g.lvm.Apply(ctx, lvm.VGRemove{VG: w.Name})
+	return g.lvm.Apply(ctx, a.Change)
 }
 
 // removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
-func (g *groupChanges) removePVs(ctx context.Context, w state.Desired, a state.Action) error {
+func (g *groupChanges) removePVs(ctx context.Context, w state.Desired, pvs []lvm.PV) error {
 	var errs []error
-	for _, pv := range a.PVs {
+	for _, pv := range pvs {
 		if err := g.lvm.Apply(ctx, lvm.PVRemove{Device: pv.Name}); err != nil {
 			errs = append(errs, err)
 			continue

@@ -78,7 +78,8 @@ func offered(t *testing.T, l engine.LVM, w state.Desired) engine.ClassState {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Publish(p.Action.Class); err != nil {
+	published, _ := p.Action.Target.(state.Publication)
+	if err := engine.Publish(published.Class); err != nil {
 		t.Fatal(err)
 	}
 	states, err := engine.States(t.Context())

@@ -56,7 +56,7 @@ func (r *Reconciler) nextChange(ctx context.Context, w state.Desired, before v1a
 		}
 		p = plan.New(w, seen)
 	}
-	if unread := slices.Concat(p.Action.Devices, p.Doubtful); len(unread) > 0 {
+	if unread := slices.Concat(p.Action.Devices(), p.Doubtful); len(unread) > 0 {
 		probe(ctx, r.Devices, &seen, unread)
 		p = plan.New(w, seen)
 	}
@@ -68,12 +68,11 @@ func (r *Reconciler) nextChange(ctx context.Context, w state.Desired, before v1a
 			r.changed() // the list of devices is then written soon
 		}
 	}
-	if p.Action.Kind == state.PublishClass {
+	if published, is := p.Action.Target.(state.Publication); is {
 		if err := r.try(ctx, w, seen, p.Action); err != nil {
 			return outcome{Outcome: state.Outcome{Node: seen, Plan: p, Err: err}}
 		}
-		published := p.Action.Class
-		seen.Class = &published
+		seen.Class = &published.Class
 		p = plan.New(w, seen)
 		r.changed()
 	}

@@ -29,11 +29,12 @@ func (r *Reconciler) observe(ctx context.Context, w state.Desired, before v1alph
 	if s.FileSystems.Trim.HasEnded() {
 		maxAge = 0 // what was freed is only in a report from after the end
 	}
-	if err := r.observeRecords(ctx, w, &s, maxAge); err != nil {
-		return s, err
+	err := r.observeRecords(ctx, w, &s, maxAge)
+	if err == nil && w.UsesExisting() {
+		err = r.observeExisting(ctx, w, &s, maxAge)
 	}
-	if w.UsesExisting() {
-		return s, r.observeExisting(ctx, w, &s, maxAge)
+	if err != nil || w.UsesExisting() {
+		return s, err
 	}
 	vg := ownership.GroupOf(w, s)
 	s.Records.Unattended = r.moves.unattended(vg)
@@ -41,15 +42,16 @@ func (r *Reconciler) observe(ctx context.Context, w state.Desired, before v1alph
 	if maxAge > 0 && doubt.WentBack(w, s) {
 		return r.observe(ctx, w, before, 0) // a report from before the last change is not earlier metadata
 	}
-	if plan.IsRemoval(w, s) {
+	removal := plan.IsRemoval(w, s)
+	if removal {
 		s.Owners = r.objects.ReadOwners(ctx)
 	}
-	if w.Deleting && plan.IsRemoval(w, s) {
-		// A removal does not depend on devices, unless some are missing.
+	if removal && w.Deleting { // it does not depend on devices, unless some are missing
 		s.Pool.Fault = r.pools.Faults[w.Name]
 		return s, nil
 	}
-	return s, r.observeGroup(ctx, w, &s, maxAge)
+	err = r.observeGroup(ctx, w, &s, maxAge)
+	return s, err
 }
 
 // observeRecords reads what every plan depends on: LVM's report, the records of the agent, and the class.

@@ -188,18 +188,14 @@ func (x *wiper) changeWiped(ctx context.Context, w state.Desired,
 
 // deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
 func (x *wiper) deactivateGroup(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	if err := selection.CheckPeers(w, s, a.Wipe.Device); err != nil {
+	target, _ := a.Target.(state.WipeTarget)
+	if err := selection.CheckPeers(w, s, target.Device); err != nil {
 		return err
 	}
-	if _, err := x.checkGroups(ctx, w, a.Wipe); err != nil {
+	if _, err := x.checkGroups(ctx, w, target); err != nil {
 		return err
 	}
-	for _, g := range a.Wipe.Groups {
-		if g.UUID == a.VGUUID {
-			return x.lvm.Apply(ctx, lvm.GroupDeactivate{Group: otherGroup(g)})
-		}
-	}
-	return fmt.Errorf("volume group %s is not on device %s of node %s", a.VGUUID, a.Wipe.Path, w.Node)
+	return x.lvm.Apply(ctx, a.Change)
 }
 
 // checkGroups reads the volume groups that a wipe destroys again, from their devices, and the objects of the cluster.
@@ -236,16 +232,12 @@ func (x *wiper) backUpGroups(ctx context.Context, target state.WipeTarget, dir s
 		return fmt.Errorf("back up the metadata of volume groups before a wipe: %w", err)
 	}
 	for _, g := range target.Groups {
-		backup := lvm.GroupBackup{Group: otherGroup(g), File: filepath.Join(dir, g.UUID+".vg")}
+		backup := lvm.GroupBackup{Group: g.Other(), File: filepath.Join(dir, g.UUID+".vg")}
 		if err := x.lvm.Apply(ctx, backup); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func otherGroup(g state.PresentGroup) lvm.OtherGroup {
-	return lvm.OtherGroup{Name: g.Name, UUID: g.UUID, Devices: device.Names(g.Devices)}
 }
 
 func describeAll(signatures []device.Signature) []string {

@@ -171,23 +171,20 @@ func volumeOf(lv *lvm.LV) fsck.Volume {
 
 // Start checks or repairs the file systems of volumes in the background, one after the other. If the agent is
 // killed, the next one starts with the first volume again that has no result in the status.
-func (c *Checks) Start(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) {
+func (c *Checks) Start(ctx context.Context, w state.Desired, s state.NodeState, repair bool, uuids []string) {
 	work := &fileSystemWork{Checks: c, group: ownership.GroupOf(w, s).UUID, kinds: map[string]string{}}
 	work.run = &Run[state.FileSystemRun]{key: checkKey(w), progress: state.FileSystemRun{
-		Repairing: a.Kind == state.RepairVolumes, Results: map[string]state.FileSystemResult{}}}
+		Repairing: repair, Results: map[string]state.FileSystemResult{}}}
 	if w.Open.Approved != nil {
 		for _, v := range w.Open.Approved.Checked {
 			work.kinds[v.UUID] = v.FSType
 		}
 	}
 	perform := work.checkAll
-	if a.Kind == state.RepairVolumes {
+	if repair {
 		perform = work.repairAll
 	}
-	c.Runs.Start(ctx, w.Name, work.run, c.Now, c.Wake, func(ctx context.Context) error {
-		return perform(ctx,
-			a.Volumes)
-	})
+	c.Runs.Start(ctx, w.Name, work.run, c.Now, c.Wake, func(ctx context.Context) error { return perform(ctx, uuids) })
 }
 
 // fileSystemWork is a check or a repair of file systems.

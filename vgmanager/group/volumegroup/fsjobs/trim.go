@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/thinpool"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -92,11 +93,12 @@ func (t *Trims) tried(run *Run[state.Trim], failed string) {
 // Start trims the file systems of an approved plan in the background, one after the other. If the agent is killed,
 // the next one begins with the first volume again, which is harmless. Only one runs on a node, because the plan waits
 // for its end.
-func (t *Trims) Start(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) {
-	run := &Run[state.Trim]{progress: state.Trim{Before: a.Size}, key: w.Open.Approved.PlanID}
-	group := ownership.GroupOf(w, s).UUID
+func (t *Trims) Start(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) {
+	vg, name := ownership.GroupOf(w, s), w.Spec.ThinPoolConfig.Name
+	run := &Run[state.Trim]{progress: state.Trim{Before: thinpool.Allocated(&vg.ThinPool(name).LV)},
+		key: w.Open.Approved.PlanID}
 	t.Runs.Start(ctx, w.Name, run, t.Now, t.Wake, func(ctx context.Context) error {
-		return t.trimVolumes(ctx, run, group, w.Spec.ThinPoolConfig.Name, a.Volumes)
+		return t.trimVolumes(ctx, run, vg.UUID, name, uuids)
 	})
 }
 

@@ -72,21 +72,21 @@ func (h *Groups) Observe(ctx context.Context, w state.Desired, s state.NodeState
 
 // Unhide adds the devices of a volume group to LVM's devices file. It reads the labels again before, and checks the
 // result.
-func (h *Groups) Unhide(ctx context.Context, w state.Desired, a state.Action) error {
-	pvs, err := h.LVM.ReadLabels(ctx, device.Names(a.Hidden)...)
+func (h *Groups) Unhide(ctx context.Context, w state.Desired, g state.HiddenGroup) error {
+	pvs, err := h.LVM.ReadLabels(ctx, device.Names(g.Devices)...)
 	if err != nil {
 		return err
 	}
-	for _, d := range a.Hidden {
+	for _, d := range g.Devices {
 		same := func(pv lvm.LabeledPV) bool {
-			return device.NewNumber(pv.Major, pv.Minor) == d.Number && pv.VGUUID == a.VGUUID
+			return device.NewNumber(pv.Major, pv.Minor) == d.Number && pv.VGUUID == g.UUID
 		}
 		if !slices.ContainsFunc(pvs, same) {
 			return fmt.Errorf("device %s of node %s no longer has a physical volume of volume group %s", d.Name,
-				w.Node, a.VGUUID)
+				w.Node, g.UUID)
 		}
 	}
-	for _, d := range a.Hidden {
+	for _, d := range g.Devices {
 		err := h.LVM.Apply(ctx, lvm.DevicesFileAdd{Device: d.Name})
 		if errors.Is(err, lvm.ErrNotEnabled) {
 			return fmt.Errorf("node %s has no devices file, so something else hides volume group %s: "+
@@ -101,11 +101,11 @@ func (h *Groups) Unhide(ctx context.Context, w state.Desired, a state.Action) er
 	if err != nil {
 		return err
 	}
-	if vg := report.VG(w.Name); vg == nil || vg.UUID != a.VGUUID {
+	if vg := report.VG(w.Name); vg == nil || vg.UUID != g.UUID {
 		return fmt.Errorf(
 			"LVM still does not list volume group %s (%s) of node %s, although its devices are in the devices file: "+
 				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", w.Name,
-			a.VGUUID, w.Node)
+			g.UUID, w.Node)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (p *Removal) hasOrphans(class string) bool {
 
 // RemoveDeleted erases and removes logical volumes of deleted LogicalVolumes. It first reads the records and the
 // objects of the cluster again.
-func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) error {
 	var err error
 	if s.Orphans.Deletions, err = p.Objects.ReadDeletions(ctx); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.No
 	due := 0
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		if !slices.Contains(a.Volumes, lv.UUID) {
+		if !slices.Contains(uuids, lv.UUID) {
 			continue
 		}
 		if !expired.Has(lv.Name) {
@@ -125,7 +125,7 @@ func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.No
 	if due == 0 {
 		return errors.New("no logical volume to remove is left")
 	}
-	removed, err := p.eraseAndRemove(ctx, w, vg, a.Volumes)
+	removed, err := p.eraseAndRemove(ctx, w, vg, uuids)
 	if len(removed) > 0 {
 		p.reportDeleted(ctx, w, s, removed)
 	}

@@ -77,11 +77,11 @@ func (p *Removal) StopErasing(ctx context.Context, group string, removing []stri
 }
 
 // RemoveOrphans erases and deletes orphans of an approved plan. It first reads the objects of the cluster again.
-func (p *Removal) RemoveOrphans(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+func (p *Removal) RemoveOrphans(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) error {
 	s.Owners = p.Objects.ReadOwners(ctx)
 	if problem := orphans.Problem(w, s); problem != "" {
 		return errors.New(problem)
 	}
-	_, err := p.eraseAndRemove(ctx, w, ownership.GroupOf(w, s), a.Volumes)
+	_, err := p.eraseAndRemove(ctx, w, ownership.GroupOf(w, s), uuids)
 	return err
 }

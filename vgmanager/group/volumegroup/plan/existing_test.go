@@ -46,7 +46,7 @@ func publishedIn(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, vg lvm.VG) *dev
 	if p.Action.Kind != state.PublishClass {
 		t.Fatalf("got %+v", p)
 	}
-	return &p.Action.Class
+	return classOf(p.Action)
 }
 
 // TestTheMethodToEraseIsPublished: a change of it is a change of the published class.
@@ -60,7 +60,7 @@ func TestTheMethodToEraseIsPublished(t *testing.T) {
 		v1alpha1.EraseDiscard: deviceclass.EraseDiscard, v1alpha1.EraseZero: deviceclass.EraseZero} {
 		spec.EraseOnDelete = method
 		p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: before})
-		if p.Action.Kind != state.PublishClass || p.Action.Class.Erase() != want {
+		if p.Action.Kind != state.PublishClass || classOf(p.Action).Erase() != want {
 			t.Errorf("%s: got %+v", method, p.Action)
 		}
 	}
@@ -275,12 +275,12 @@ func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	spare := uint64(10)
 	left := deviceclass.Class{Name: "vg1", VolumeGroup: "data", SpareGB: &spare}
 	p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: &left})
-	if p.Action.Kind != state.PublishClass || *p.Action.Class.SpareGB != 0 {
+	if p.Action.Kind != state.PublishClass || *classOf(p.Action).SpareGB != 0 {
 		t.Errorf("got %+v", p)
 	}
 	exported := edit(data("b"), func(vg *lvm.VG) { vg.Attr = "wzx-n-" })
 	p = New(testWanted(spec), state.NodeState{Report: report(exported), Class: c})
-	if !strings.Contains(p.Action.Class.Closed, "exported") {
+	if !strings.Contains(classOf(p.Action).Closed, "exported") {
 		t.Errorf("new volumes are not refused: %+v", p)
 	}
 }
@@ -305,7 +305,7 @@ func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
 		other := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
 		p := New(testWanted(other), state.NodeState{Report: report(data("b", "c")), Class: c})
 		changed := p.Action.Kind == state.PublishClass
-		if changed != (want != "") || changed && p.Action.Class.Allocation != "" {
+		if changed != (want != "") || changed && classOf(p.Action).Allocation != "" {
 			t.Errorf("allocation %q is removed: got %+v", allocation, p.Action)
 		}
 	}

@@ -22,8 +22,7 @@ func TestARequestThatFailsDoesNotKeepADeviceFromItsVolumeGroup(t *testing.T) {
 		p := New(w, s)
 		done = append(done, string(p.Action.Kind)+" "+p.Action.Subject())
 		if p.Action.Kind == state.PublishClass {
-			class := p.Action.Class
-			s.Class = &class
+			s.Class = classOf(p.Action)
 		}
 		err := errors.New("failed: " + p.Action.Subject())
 		if p.Action.Kind == state.PublishClass {

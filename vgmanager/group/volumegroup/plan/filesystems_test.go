@@ -160,8 +160,8 @@ func TestCheckOfFileSystems(t *testing.T) {
 			if got != tt.action {
 				t.Errorf("got the action %+v", p.Action)
 			}
-			if tt.action != state.Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v1 uuid-v2" {
-				t.Errorf("got the volumes %v", p.Action.Volumes)
+			if tt.action != state.Nothing && strings.Join(volumesOf(p.Action), " ") != "uuid-v1 uuid-v2" {
+				t.Errorf("got the volumes %v", volumesOf(p.Action))
 			}
 			r := checkRecovery()
 			if tt.planned {
@@ -290,7 +290,7 @@ func TestRepairOfFileSystems(t *testing.T) {
 			if got != state.RepairVolumes {
 				got = state.Nothing
 			}
-			if got != tt.action || got == state.RepairVolumes && strings.Join(p.Action.Volumes, " ") != "uuid-v2" {
+			if got != tt.action || got == state.RepairVolumes && strings.Join(volumesOf(p.Action), " ") != "uuid-v2" {
 				t.Errorf("got the action %+v", p.Action)
 			}
 			o := state.Outcome{Node: s, Plan: p, Err: tt.err}
@@ -323,7 +323,7 @@ func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 	r.Status = RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
 	w.Open.Approved = ApprovedRecovery(r)
 	s.FileSystems.Run = nil
-	if a := New(w, s).Action; a.Kind != state.RepairVolumes || strings.Join(a.Volumes, " ") != "uuid-v2" {
+	if a := New(w, s).Action; a.Kind != state.RepairVolumes || strings.Join(volumesOf(a), " ") != "uuid-v2" {
 		t.Errorf("got %+v", a)
 	}
 	s.FileSystems.Run = &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": well}}

@@ -205,8 +205,8 @@ func TestStepsOfTrimming(t *testing.T) {
 			if p.Action.Kind != tt.kind {
 				t.Errorf("got the action %s, want %s", p.Action.Kind, tt.kind)
 			}
-			if tt.kind != state.Nothing && strings.Join(p.Action.Volumes, " ") != "uuid-v2 uuid-v1" {
-				t.Errorf("got the volumes %v", p.Action.Volumes)
+			if tt.kind != state.Nothing && strings.Join(volumesOf(p.Action), " ") != "uuid-v2 uuid-v1" {
+				t.Errorf("got the volumes %v", volumesOf(p.Action))
 			}
 			got := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Unix(60, 0))
 			if got.Phase != tt.phase {

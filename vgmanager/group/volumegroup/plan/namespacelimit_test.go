@@ -36,10 +36,10 @@ func TestNamespaceLimitsArePublished(t *testing.T) {
 			if p.Action.Kind != state.PublishClass {
 				t.Fatalf("%s: got %+v", what, p.Action)
 			}
-			if diff := cmp.Diff(step.want, p.Action.Class.NamespaceLimits); diff != "" {
+			if diff := cmp.Diff(step.want, classOf(p.Action).NamespaceLimits); diff != "" {
 				t.Errorf("%s: %s", what, diff)
 			}
-			class = &p.Action.Class
+			class = classOf(p.Action)
 			if p := New(testWanted(spec), state.NodeState{Report: seen,
 				Class: class}); p.Action.Kind == state.PublishClass {
 				t.Errorf("%s: published twice: %+v", what, p.Action)

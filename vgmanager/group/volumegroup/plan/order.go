@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/filesystems"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
@@ -98,14 +99,16 @@ func extension(n situation) due {
 	if len(n.choice.Candidates) == 0 {
 		return nil
 	}
-	return due{{Kind: state.ExtendVG, Devices: n.choice.Candidates}}
+	devices := n.choice.Candidates
+	return due{{Kind: state.ExtendVG, Target: state.Devices(devices), Change: lvm.VGExtend{Name: n.w.Name,
+		Devices: device.Names(devices), MetadataSize: members.MetadataSize(devices, n.vg)}}}
 }
 
 func activation(n situation) due {
 	if !HasInactive(n.vg) || n.s.Records.Attempts[state.PoolName(n.w)].Waiting {
 		return nil
 	}
-	return due{{Kind: state.Activate}}
+	return due{{Kind: state.Activate, Change: lvm.VGActivate{VG: n.w.Name}}}
 }
 
 // dueActions returns the changes that are due, in their order. The class is published last, when volumes can be created

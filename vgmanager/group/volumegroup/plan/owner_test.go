@@ -54,8 +54,8 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 		w.Others = test.others
 		p := New(w, s)
 		checkPlan(t, name, p, test.want, test.says)
-		if p.Action.Kind == state.RenameVG && p.Action.VGUUID != "moved" {
-			t.Errorf("%s: renames %s", name, p.Action.VGUUID)
+		if rename, is := p.Action.Change.(lvm.VGRename); is && rename.UUID != "moved" {
+			t.Errorf("%s: renames %s", name, rename.UUID)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 			}
 			p := New(w, s)
 			checkPlan(t, name, p, tt.want, tt.says)
-			taken := selection.Taken(before.Action)
+			taken := before.Action.Taken()
 			if refused := selection.CheckPeers(w, s, taken...) != nil; refused != (tt.want != create) {
 				t.Errorf("the check before the change: %v", selection.CheckPeers(w, s, taken...))
 			}

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/devicerequests"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/existing"
@@ -101,7 +102,7 @@ func planCreation(w state.Desired, s state.NodeState, c selection.Choice) state.
 	case len(s.Health.Mapped) > 0:
 		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
 		// while its volumes are mapped.
-		p.Action = state.Action{Kind: state.Unmap, Volumes: s.Health.Mapped}
+		p.Action = state.Action{Kind: state.Unmap, Target: state.Volumes(s.Health.Mapped)}
 	case len(c.Unlisted) > 0:
 		// A group gets all its devices when it is created: policy Static adds none later.
 		p.State, p.Note = v1alpha1.VGStatusProgressing, selection.WaitForListing(w, c)
@@ -117,7 +118,9 @@ func planCreation(w state.Desired, s state.NodeState, c selection.Choice) state.
 			len(c.Candidates))}}
 	case len(c.Candidates) > 0:
 		p.State = v1alpha1.VGStatusProgressing
-		p.Action = state.Action{Kind: state.CreateVG, Devices: c.Candidates}
+		p.Action = state.Action{Kind: state.CreateVG, Target: state.Devices(c.Candidates), Change: lvm.VGCreate{
+			Name: w.Name, Devices: device.Names(c.Candidates), Tags: ownership.OwnerTags(w),
+			MetadataSize: members.MetadataSize(c.Candidates, nil)}}
 	case c.Waiting:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Note = "waiting until the new devices have been attached for a minute"
@@ -163,16 +166,16 @@ func planUpkeep(w state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choi
 
 // labelsLeft removes the labels of devices that were removed from the group.
 func labelsLeft(s state.NodeState) state.Action {
-	a := state.Action{}
+	var left state.LabeledPVs
 	for _, pv := range s.Report.Unassigned {
 		if slices.Contains(s.Records.Released, pv.UUID) {
-			a.PVs = append(a.PVs, pv)
+			left = append(left, pv)
 		}
 	}
-	if len(a.PVs) > 0 {
-		a.Kind = state.RemovePVs
+	if len(left) == 0 {
+		return state.Action{}
 	}
-	return a
+	return state.Action{Kind: state.RemovePVs, Target: left}
 }
 
 // HasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node

@@ -116,14 +116,34 @@ func raidPublished(options ...string) *deviceclass.Class {
 // summary returns a plan as one line.
 func summary(p state.Plan) string {
 	words := []string{string(p.Action.Kind)}
-	words = append(words, device.Names(p.Action.Devices)...)
-	for _, pv := range p.Action.PVs {
+	words = append(words, device.Names(p.Action.Devices())...)
+	for _, pv := range p.Action.PVs() {
 		words = append(words, pv.Name)
 	}
 	if p.Finished {
 		words = append(words, "finished")
 	}
 	return strings.TrimSpace(string(p.State) + " " + strings.Join(words, " "))
+}
+
+// classOf returns the class that an action publishes, or an empty one.
+func classOf(a state.Action) *deviceclass.Class {
+	published, _ := a.Target.(state.Publication)
+	return &published.Class
+}
+
+// volumesOf returns the volumes that an action is about.
+func volumesOf(a state.Action) []string {
+	switch change := a.Change.(type) {
+	case lvm.LVDeactivate:
+		return change.Names
+	case lvm.LVRemoveUnreadable:
+		return change.Names
+	case lvm.LVRemoveLost:
+		return change.UUIDs
+	}
+	volumes, _ := a.Target.(state.Volumes)
+	return volumes
 }
 
 func TestPlan(t *testing.T) {

@@ -157,7 +157,9 @@ func TestRecoveryBesideAFailingDevice(t *testing.T) {
 	if !slices.Equal(namesOfPlan(p), namesOfPlan(before)) {
 		t.Errorf("lost are %v, want %v", namesOfPlan(p), namesOfPlan(before))
 	}
-	if says := lostdevices.Consequence(p); !strings.Contains(says, "failing, and not removed: /dev/sdb") {
+	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRemoveLostDevices}}
+	says := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Time{}).Message
+	if !strings.Contains(says, "failing, and not removed: /dev/sdb") {
 		t.Errorf("it says %s", says)
 	}
 	w.Open.Approved = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
@@ -292,8 +294,8 @@ func TestStepsOfARecovery(t *testing.T) {
 			w.Deleting = deleting
 			class = publication.ClassOf(w, nil, "vg")
 			p := New(w, s)
-			if p.Action.Kind != tt.kind || strings.Join(p.Action.Volumes, " ") != tt.volumes {
-				t.Errorf("%s (deleting: %t): got %s %v, want %s %s", name, deleting, p.Action.Kind, p.Action.Volumes,
+			if p.Action.Kind != tt.kind || strings.Join(volumesOf(p.Action), " ") != tt.volumes {
+				t.Errorf("%s (deleting: %t): got %s %v, want %s %s", name, deleting, p.Action.Kind, volumesOf(p.Action),
 					tt.kind, tt.volumes)
 			}
 			said := p.Notes["pv-c"].Message

@@ -56,9 +56,9 @@ func planRemoval(w state.Desired, s state.NodeState) state.Plan {
 	}
 	kept := poolrepair.KeptMetadata(w, vg)
 	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
-		p.Action = state.Action{Kind: state.RemovePool, Volumes: kept}
+		p.Action = state.Action{Kind: state.RemovePool, Target: state.Volumes(kept)}
 	} else {
-		p.Action = state.Action{Kind: state.RemoveVG, PVs: vg.PVs}
+		p.Action = state.Action{Kind: state.RemoveVG, Target: state.PVs(vg.PVs), Change: lvm.VGRemove{VG: w.Name}}
 	}
 	return state.Withdrawn(s, p)
 }

@@ -87,11 +87,12 @@ func TestWarningsOfARepair(t *testing.T) {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 		w.Open.Action = v1alpha1.RecoveryRepairThinPool
 		s := state.NodeState{Report: report(stopped()), Pool: state.Pool{Inspection: inspected(tt.seen)}}
-		p, problem, _ := poolrepair.NewPlan(w, s, nil, metav1.Time{})
-		if p == nil {
-			t.Fatalf("%s: %s", name, problem)
+		r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRepairThinPool}}
+		status := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Time{})
+		if status.Plan == nil {
+			t.Fatalf("%s: %s", name, status.Message)
 		}
-		got := poolrepair.Consequence(w, s, p)
+		got := status.Message
 		for _, text := range []string{earlier, newer, fails} {
 			if strings.Contains(got, text) != (tt.says == text) {
 				t.Errorf("%s: got %q, want %q", name, got, tt.says)
@@ -215,7 +216,7 @@ func TestStepsOfARepair(t *testing.T) {
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), kind: state.CloseMetadata},
 		"the data volume is left active": {vg: edit(stopped(), func(vg *lvm.VG) {
 			vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pool_tdata", Parent: "pool", Attr: "Twi-a-----"})
-		}), kind: state.CloseData},
+		}), kind: state.CloseData, names: "pool_tdata"},
 		"while it is read": {vg: edit(stopped(),
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &state.PoolInspection{Running: true}},
 	} {
@@ -232,8 +233,8 @@ func TestStepsOfARepair(t *testing.T) {
 		}
 		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen}, Class: published(tt.vg, w)}
 		a := New(w, s).Action
-		if a.Kind != tt.kind || strings.Join(a.Volumes, " ") != tt.names {
-			t.Errorf("%s: got %s %v, want %s %s", name, a.Kind, a.Volumes, tt.kind, tt.names)
+		if a.Kind != tt.kind || strings.Join(volumesOf(a), " ") != tt.names {
+			t.Errorf("%s: got %s %v, want %s %s", name, a.Kind, volumesOf(a), tt.kind, tt.names)
 		}
 		if a.Kind == state.ExtendMeta && sizeOf(a) <= 0 {
 			t.Errorf("%s: got the size %d", name, sizeOf(a))
@@ -265,7 +266,7 @@ func TestPreviousMetadataIsRemovedWithTheGroup(t *testing.T) {
 		vg.LVs = append(vg.LVs, thick("pool_meta0", "-wi-a-----",
 			"pv-b"))
 	})
-	if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind != state.RemovePool || strings.Join(a.Volumes,
+	if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind != state.RemovePool || strings.Join(volumesOf(a),
 		" ") != "pool_meta0" {
 		t.Errorf("got %+v", a)
 	}

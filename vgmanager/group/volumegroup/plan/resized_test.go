@@ -62,7 +62,7 @@ func TestDevicesAreResizedIfTheClassSaysSo(t *testing.T) {
 		tt.change(&s)
 		s.Disks.Identities = device.Identities(s.Devices)
 		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector, DeviceResizePolicy: tt.policy}), s)
-		if p.Action.Kind != tt.want || tt.want == state.ResizePV && p.Action.PVs[0].Name != "/dev/sdc" {
+		if p.Action.Kind != tt.want || tt.want == state.ResizePV && p.Action.PVs()[0].Name != "/dev/sdc" {
 			t.Errorf("%s: got %+v", name, p.Action)
 		}
 	}

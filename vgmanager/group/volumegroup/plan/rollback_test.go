@@ -327,7 +327,7 @@ func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
 		class := publication.ClassOf(w, nil, vg.UUID)
 		s.Class = &class
 		a := New(w, s).Action
-		if a.Kind != test.want || (a.Kind == state.PublishClass && (a.Class.Closed == "" || a.Class.NoRemoval == "")) {
+		if a.Kind != test.want || (a.Kind == state.PublishClass && (classOf(a).Closed == "" || classOf(a).NoRemoval == "")) {
 			t.Errorf("%s: got %+v, want %s", name, a, test.want)
 		}
 	}

@@ -231,27 +231,27 @@ func TestAutoExtend(t *testing.T) {
 	}
 	tests := map[string]struct {
 		vg   lvm.VG
-		want state.Action
+		want grown
 		says string
 	}{
 		"below the threshold": {vg: filled(79.9, 10, gib)},
 		"data": {vg: filled(80, 10, 4*gib),
-			want: state.Action{Kind: state.ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
-		"what is left": {vg: filled(95, 10, 8<<20), want: state.Action{Kind: state.ExtendPool, Size: 9*gib + 8<<20}},
+			want: grown{state.ExtendPool, 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
+		"what is left": {vg: filled(95, 10, 8<<20), want: grown{state.ExtendPool, 9*gib + 8<<20}},
 		"no space for data": {vg: filled(80, 10, 0),
 			says: "is 80% full, and volume group vg1 has no free space for autoExtend"},
-		"metadata goes first": {vg: filled(90, 85, gib), want: state.Action{Kind: state.ExtendMeta, Size: 4 << 20}},
+		"metadata goes first": {vg: filled(90, 85, gib), want: grown{state.ExtendMeta, 4 << 20}},
 		"no space for metadata": {vg: filled(10, 85, 0),
 			says: "the metadata of thin pool vg1/pool on node n1 is 85% full and cannot be extended"},
 		"out of data": {vg: edit(filled(100, 10, gib),
-			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: state.Action{Kind: state.ExtendPool, Size: 10 * gib}},
+			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: grown{state.ExtendPool, 10 * gib}},
 		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
 		"nor before a check":      {vg: edit(filled(90, 90, gib), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true })},
 	}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
 	for name, tt := range tests {
-		if a := thinpool.Action(config, &tt.vg); a.Kind != tt.want.Kind || sizeOf(a) != tt.want.Size {
-			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.Kind, tt.want.Size)
+		if a := thinpool.Action(config, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
@@ -324,27 +324,27 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 	tests := map[string]struct {
 		config *v1alpha1.ThinPoolConfig
 		free   lvm.Bytes
-		want   state.Action
+		want   grown
 		says   string
 	}{
 		"left to LVM": {config: of(v1alpha1.SizeCalculationHost, ""), free: gib},
 		"has it":      {config: of(v1alpha1.SizeCalculationStatic, "4Mi"), free: gib},
 		"has more":    {config: of(v1alpha1.SizeCalculationStatic, "2Mi"), free: gib},
 		"up to an extent": {config: of(v1alpha1.SizeCalculationStatic, "5Mi"), free: 900 * mib,
-			want: state.Action{Kind: state.ExtendMeta, Size: 4 * mib}},
+			want: grown{state.ExtendMeta, 4 * mib}},
 		"more": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 900 * mib,
-			want: state.Action{Kind: state.ExtendMeta, Size: 96 * mib}},
+			want: grown{state.ExtendMeta, 96 * mib}},
 		"the default": {config: of(v1alpha1.SizeCalculationStatic, ""), free: gib,
-			want: state.Action{Kind: state.ExtendMeta, Size: 1020 * mib}},
+			want: grown{state.ExtendMeta, 1020 * mib}},
 		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib,
-			want: state.Action{Kind: state.ExtendMeta, Size: thinpool.MaxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
+			want: grown{state.ExtendMeta, thinpool.MaxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
 		"all or nothing": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib,
 			says: "has 4Mi, metadataSize requires 96Mi more, and volume group vg1 has no free space"},
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)
-		if a := thinpool.Action(tt.config, &vg); a.Kind != tt.want.Kind || sizeOf(a) != tt.want.Size {
-			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.Kind, tt.want.Size)
+		if a := thinpool.Action(tt.config, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
 			vg.ThinPool("pool"))
@@ -361,6 +361,12 @@ func wantProblem(t *testing.T, name string, problems []state.Problem, says strin
 	for _, p := range problems {
 		expect.Contains(t, name, p.Message, says)
 	}
+}
+
+// grown is the kind of an action that extends a pool, and its size (sizeOf).
+type grown struct {
+	kind state.Kind
+	size lvm.Bytes
 }
 
 // sizeOf returns the size of an extension: the new one of the data, or what is added to the metadata.

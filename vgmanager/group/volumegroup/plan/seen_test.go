@@ -31,8 +31,8 @@ func TestSeenChanges(t *testing.T) {
 			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 			s := state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Metadata: state.Metadata{Seen: test.seen}}
 			p := New(w, s)
-			if p.Action.Kind != state.PublishClass || (p.Action.Class.Closed != "") != (test.doubt != "") ||
-				!strings.Contains(p.Action.Class.Closed, test.doubt) {
+			if p.Action.Kind != state.PublishClass || (classOf(p.Action).Closed != "") != (test.doubt != "") ||
+				!strings.Contains(classOf(p.Action).Closed, test.doubt) {
 				t.Fatalf("got %+v", p.Action)
 			}
 			want := metav1.ConditionTrue
@@ -55,7 +55,7 @@ func TestSeenChanges(t *testing.T) {
 				return
 			}
 			w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
-			s.Class = &p.Action.Class
+			s.Class = classOf(p.Action)
 			if a := New(w, s).Action; a.Kind != state.AcceptMetadata {
 				t.Errorf("approved: got %+v", a)
 			}

@@ -27,7 +27,7 @@ func Event(o state.Outcome) state.EventReason {
 	case o.ObserveFailed:
 		return state.EventObserveFailed
 	case o.Err != nil:
-		return state.FailureEvents[o.Plan.Action.Kind]
+		return o.Plan.Action.Kind.FailureEvent()
 	}
 	return o.Plan.Event()
 }

@@ -120,9 +120,9 @@ func TestWhereADeviceIsMovedTo(t *testing.T) {
 			vg.PVs[0].Allocatable, vg.PVs[0].Used = false, 100*extent
 			vg.LVs = test.lvs
 			r := members.Requests{Notes: map[string]state.DeviceNote{}}
-			if a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != state.StartMove ||
-				a.Target != test.want {
-				t.Errorf("got %s to %q, want %q", a.Kind, a.Target, test.want)
+			a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0])
+			if move, _ := a.Change.(lvm.PVMoveStart); a.Kind != state.StartMove || move.Target != test.want {
+				t.Errorf("got %s to %q, want %q", a.Kind, move.Target, test.want)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestRequestsStayInForce(t *testing.T) {
 				}
 			}
 			p := New(w, s)
-			if p.Action.Kind != state.Cordon || p.Action.PVs[0].UUID != tt.meant {
+			if p.Action.Kind != state.Cordon || p.Action.PVs()[0].UUID != tt.meant {
 				t.Errorf("got %+v, want a cordon of %s", p.Action, tt.meant)
 			}
 			if got := devicerequests.Unmatched(w, s, ownership.GroupOf(w, s)); got != "" {

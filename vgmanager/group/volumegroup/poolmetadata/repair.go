@@ -52,23 +52,9 @@ func (m *Pools) Observe(w state.Desired, vg *lvm.VG) state.Pool {
 	return state.Pool{Fault: m.Faults[w.Name], Inspection: m.Inspections.of(w, vg, m.Now())}
 }
 
-// Perform performs the actions of the repair of a thin pool.
-func (m *Pools) Perform(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
-	pool := w.Spec.ThinPoolConfig.Name
-	switch a.Kind {
-	case state.InspectPool:
-		return m.startInspection(ctx, w, ownership.GroupOf(w, s))
-	case state.RepairPool:
-		return m.startRepair(ctx, w, s)
-	case state.ActivatePool:
-		return m.activateRepaired(ctx, w, ownership.GroupOf(w, s))
-	}
-	return m.LVM.Apply(ctx, lvm.LVRemoveLost{VG: w.Name, Pool: pool, UUIDs: a.Volumes})
-}
-
-// startRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
+// StartRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
 // the one that the approved plan is based on.
-func (m *Pools) startRepair(ctx context.Context, w state.Desired, s state.NodeState) error {
+func (m *Pools) StartRepair(ctx context.Context, w state.Desired, s state.NodeState) error {
 	vg, planned := ownership.GroupOf(w, s), s.Pool.Inspection
 	target, err := MetadataOf(w, vg)
 	if err != nil {
@@ -142,15 +128,16 @@ func (m *Pools) RemoveAbandoned(w state.Desired) error {
 	return m.removeSalvaged(w.Name)
 }
 
-// activateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
-func (m *Pools) activateRepaired(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+// ActivateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
+func (m *Pools) ActivateRepaired(ctx context.Context, w state.Desired, vg *lvm.VG,
+	c lvm.ThinPoolActivate) error {
 	m.Inspections.forget(w.Name)
 	if err := m.removeSalvaged(w.Name); err != nil {
 		return err
 	}
 	err := m.CheckBlank(ctx, w, vg)
 	if err == nil {
-		err = m.LVM.Apply(ctx, lvm.ThinPoolActivate{VG: w.Name})
+		err = m.LVM.Apply(ctx, c)
 	}
 	m.RecordFault(w, err)
 	if errors.Is(err, lvm.ErrNoData) {
@@ -279,8 +266,8 @@ func (all *Inspections) forget(group string) {
 	delete(all.list, group)
 }
 
-// startInspection reads the metadata of the inactive pool of a class in the background.
-func (m *Pools) startInspection(ctx context.Context, w state.Desired, vg *lvm.VG) error {
+// StartInspection reads the metadata of the inactive pool of a class in the background.
+func (m *Pools) StartInspection(ctx context.Context, w state.Desired, vg *lvm.VG) error {
 	target, err := MetadataOf(w, vg)
 	if err != nil {
 		return err

@@ -15,17 +15,26 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
-// RestoreLabel restores the label of a device. It reads the device again: the label is restored only on the same disk,
+// PerformLabel restores a label, or verifies one that was restored.
+func (t *Restores) PerformLabel(ctx context.Context, w state.Desired, s state.NodeState, kind state.Kind,
+	l state.Label) error {
+	if kind == state.VerifyLabel {
+		return t.verifyLabel(ctx, w, s, l)
+	}
+	return t.restoreLabel(ctx, w, s, l)
+}
+
+// restoreLabel restores the label of a device. It reads the device again: the label is restored only on the same disk,
 // and only if nothing else was written to it.
-func (t *Restores) RestoreLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
+func (t *Restores) restoreLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
 	if err := t.checkOverwritten(ctx, s, l); err != nil {
 		return fmt.Errorf("%s: the label is not restored: %w", whereLabel(w, l), err)
 	}
 	return t.writeLabel(ctx, w, s, l)
 }
 
-// VerifyLabel checks a label that was restored, and writes it again if the command that wrote it was killed.
-func (t *Restores) VerifyLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
+// verifyLabel checks a label that was restored, and writes it again if the command that wrote it was killed.
+func (t *Restores) verifyLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
 	err := t.LVM.LabelCheck(ctx, l.Device.Name)
 	if errors.Is(err, lvm.ErrDamaged) {
 		return t.writeLabel(ctx, w, s, l)

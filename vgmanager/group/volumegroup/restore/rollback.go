@@ -98,7 +98,8 @@ func (t *Restores) rollback(ctx context.Context, w state.Desired, s state.NodeSt
 	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata {
 		return state.Rollback{}, nil
 	}
-	r, err := &s.Metadata.Rollback, error(nil)
+	r := &s.Metadata.Rollback
+	var err error
 	if r.Absent, err = t.Objects.Absent(ctx, w, vg); err != nil || !rollback.NeedsEarlierMetadata(w, s) {
 		return *r, err
 	}

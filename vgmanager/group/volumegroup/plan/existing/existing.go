@@ -139,7 +139,7 @@ func existingPublication(w state.Desired, s state.NodeState, vg *lvm.VG, refusal
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return state.Action{}
 	}
-	return state.Action{Kind: state.PublishClass, Class: class}
+	return state.Action{Kind: state.PublishClass, Target: state.Publication{Class: class}}
 }
 
 // existingRefusal returns why the volume group cannot be used, or "".

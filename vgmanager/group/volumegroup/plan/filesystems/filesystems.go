@@ -175,23 +175,19 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return state.Action{}
 	}
 	if repairsFileSystems(w, vg) {
-		a := state.Action{Kind: state.RepairVolumes}
+		var damaged state.Volumes
 		for _, v := range w.Open.Approved.Checked {
 			if hasErrors(v) {
-				a.Volumes = append(a.Volumes, v.UUID)
+				damaged = append(damaged, v.UUID)
 			}
 		}
-		return a
+		return state.Action{Kind: state.RepairVolumes, Target: damaged}
 	}
 	targets, problem := checkTargets(w, s, vg)
 	if w.Open.Check.Planned || problem != "" || volumesInUse(w, s, targets) != "" {
 		return state.Action{}
 	}
-	a := state.Action{Kind: state.CheckVolumes}
-	for _, lv := range targets {
-		a.Volumes = append(a.Volumes, lv.UUID)
-	}
-	return a
+	return state.Action{Kind: state.CheckVolumes, Target: state.Volumes(state.UUIDs(targets))}
 }
 
 // Status is RecoveryStatus for the check of file systems. If one of the volumes is used before the plan is
@@ -212,19 +208,11 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryPreparing, waiting, nil
 		return status
 	}
-	if status.Plan == nil || !slices.Equal(state.UUIDsOf(status.Plan.CheckedVolumes), uuidsOfLVs(targets)) {
+	if status.Plan == nil || !slices.Equal(state.UUIDsOf(status.Plan.CheckedVolumes), state.UUIDs(targets)) {
 		return checkedStatus(o, w, vg, targets, r.Recovery.Spec.ApprovedPlan, status, r.Now)
 	}
 	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, checkConsequence(status.Plan))
 	return status
-}
-
-func uuidsOfLVs(lvs []*lvm.LV) []string {
-	var uuids []string
-	for _, lv := range lvs {
-		uuids = append(uuids, lv.UUID)
-	}
-	return uuids
 }
 
 // checkProgress returns what a check does or waits for, or "" if all volumes were checked. The volumes are open while

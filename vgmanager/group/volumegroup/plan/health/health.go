@@ -228,7 +228,9 @@ func Resume(s state.NodeState, vg *lvm.VG) state.Action {
 	}
 	// A thin volume resumes its pool, but a pool does not resume its volumes.
 	at := slices.IndexFunc(due, func(name string) bool { lv := vg.LV(name); return lv != nil && lv.PoolName != "" })
-	return state.Action{Kind: state.Resume, Volume: due[max(at, 0)]}
+	name := due[max(at, 0)]
+	return state.Action{Kind: state.Resume, Target: state.Volume{Name: name},
+		Change: lvm.LVRefresh{VG: vg.Name, Name: name}}
 }
 
 // IsHeld returns true if the device of a logical volume has been suspended for longer than LVM's operations take.

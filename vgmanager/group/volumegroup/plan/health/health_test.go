@@ -55,13 +55,13 @@ func TestSuspendedVolumesAreResumed(t *testing.T) {
 		"not while a disk is missing": {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}, MissingPVs: 1}, ""},
 	} {
 		got := Resume(state.NodeState{Health: state.Health{Held: held}}, &test.vg)
-		if got.Volume != test.want || (got.Kind == state.Resume) != (test.want != "") {
+		if got.Subject() != test.want || (got.Kind == state.Resume) != (test.want != "") {
 			t.Errorf("%s: got %+v, want %q", name, got, test.want)
 		}
 		waiting := map[string]state.Attempt{test.want: {Ineffective: 1, Waiting: true}}
 		got = Resume(state.NodeState{Health: state.Health{Held: held},
 			Records: state.Records{Attempts: waiting}}, &test.vg)
-		if got.Volume == test.want && got.Kind != state.Nothing {
+		if got.Subject() == test.want && got.Kind != state.Nothing {
 			t.Errorf("%s: got %+v before the next attempt is due", name, got)
 		}
 	}

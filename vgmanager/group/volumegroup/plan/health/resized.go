@@ -47,7 +47,7 @@ func ResizeActions(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Actio
 	var list []state.Action
 	for _, pv := range vg.PVs {
 		if GrowthOf(s, vg, pv) > 0 {
-			list = append(list, state.Action{Kind: state.ResizePV, PVs: []lvm.PV{pv},
+			list = append(list, state.Action{Kind: state.ResizePV, Target: state.PVs{pv},
 				Change: lvm.PVResize{VG: vg.Name, Device: pv.Name}})
 		}
 	}

@@ -70,7 +70,7 @@ func Plan(w state.Desired, s state.NodeState, groups []hiddenVG, c selection.Cho
 		problem := ownership.NotOurs(w, &g.VG)
 		if problem == "" && ownership.Adopted(w, &g.VG) {
 			p.State = v1alpha1.VGStatusProgressing
-			p.Action = state.Action{Kind: state.UnhideVG, Hidden: g.devices, VGUUID: g.UUID}
+			p.Action = state.Action{Kind: state.UnhideVG, Target: state.HiddenGroup{UUID: g.UUID, Devices: g.devices}}
 			return p
 		}
 		p.Problems = append(p.Problems, g.problem(w, problem, p.Lost))

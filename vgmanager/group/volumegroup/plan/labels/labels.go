@@ -224,13 +224,13 @@ func unverified(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Label {
 // Action checks or restores the next label if it was approved, or is empty.
 func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if written := unverified(w, s, vg); len(written) > 0 {
-		return state.Action{Kind: state.VerifyLabel, Label: written[0]}
+		return state.Action{Kind: state.VerifyLabel, Target: written[0]}
 	}
 	if !allowsLabels(w, s, vg) {
 		return state.Action{}
 	}
 	found, _ := lostLabels(s, vg)
-	return state.Action{Kind: state.RestoreLabel, Label: found[0]}
+	return state.Action{Kind: state.RestoreLabel, Target: found[0]}
 }
 
 // allowsLabels returns true if the approval covers the labels that would be restored now. After the first label, LVM

@@ -224,7 +224,7 @@ func RecoverVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) recoveryStep
 		for _, lv := range l.Volumes[:min(len(l.Volumes), state.MaxNamesOfCommand)] {
 			names = append(names, lv.Name)
 		}
-		return recoveryStep{Action: state.Action{Kind: state.RemoveUnreadable, Volumes: names}}
+		return recoveryStep{Action: removal(vg, names...)}
 	}
 	return recoveryStep{}
 }
@@ -234,7 +234,11 @@ func removePoolAction(vg *lvm.VG, pool *lvm.LV) state.Action {
 	if vg.IsPoolActive(pool.Name) {
 		return recovery.Deactivation(vg, pool)
 	}
-	return state.Action{Kind: state.RemoveUnreadable, Volumes: []string{pool.Name}}
+	return removal(vg, pool.Name)
+}
+
+func removal(vg *lvm.VG, names ...string) state.Action {
+	return state.Action{Kind: state.RemoveUnreadable, Change: lvm.LVRemoveUnreadable{VG: vg.Name, Names: names}}
 }
 
 // EmptyRemains returns the action that removes what has no data and still prevents LVM from removing the missing
@@ -247,7 +251,7 @@ func EmptyRemains(vg *lvm.VG) state.Action {
 	}
 	for i := range vg.Hidden {
 		if lv := &vg.Hidden[i]; strings.HasSuffix(lv.Name, "_pmspare") && vg.Unreadable(lv) {
-			return state.Action{Kind: state.RemoveUnreadable, Volumes: []string{lv.Name}}
+			return removal(vg, lv.Name)
 		}
 	}
 	return state.Action{}

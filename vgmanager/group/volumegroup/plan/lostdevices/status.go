@@ -31,7 +31,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		newPlan := func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 			return NewPlan(w, o.Node, r.Volumes, created)
 		}
-		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, newPlan, Consequence)
+		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, newPlan, consequence)
 	}
 	return status
 }
@@ -54,8 +54,8 @@ func hasEnded(r *state.Recovery, vg *lvm.VG) bool {
 	return !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return slices.Contains(r.Devices, pv.UUID) })
 }
 
-// Consequence describes a plan in a sentence.
-func Consequence(p *v1alpha1.RecoveryPlan) string {
+// consequence describes a plan in a sentence.
+func consequence(p *v1alpha1.RecoveryPlan) string {
 	devices := fmt.Sprintf("%d missing devices are removed from the volume group", len(p.Devices))
 	if len(p.Devices) == 1 {
 		devices = "1 missing device is removed from the volume group"

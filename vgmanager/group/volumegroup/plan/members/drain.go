@@ -131,7 +131,8 @@ func (r *Requests) drain(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.
 	}
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDrained,
 		Message: "is being removed from the volume group"}
-	return state.Action{Kind: state.ReduceVG, PVs: []lvm.PV{pv}}
+	return state.Action{Kind: state.ReduceVG, Target: state.PVs{pv},
+		Change: lvm.VGReduce{VG: vg.Name, Device: pv.Name}}
 }
 
 // follow tracks a move. If no process polls the move, follow resumes it, because LVM requires polling to finish a
@@ -146,7 +147,7 @@ func (r *Requests) follow(s state.NodeState, pv lvm.PV, move *lvm.Move) state.Ac
 		Message: "its extents are being moved to the other devices"}
 	r.Note = fmt.Sprintf("the extents of %s are being moved to the other devices", pv.Name)
 	if s.Records.Unattended[move.Name] {
-		return state.Action{Kind: state.ResumeMove, PVs: []lvm.PV{pv}}
+		return state.Action{Kind: state.ResumeMove, Target: state.PVs{pv}, Change: lvm.PVMoveResume{}}
 	}
 	return state.Action{}
 }
@@ -178,7 +179,8 @@ func (r *Requests) StartMove(w state.Desired, vg *lvm.VG, pv lvm.PV) state.Actio
 	}
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDraining,
 		Message: "its extents are about to be moved to the other devices"}
-	return state.Action{Kind: state.StartMove, PVs: []lvm.PV{pv}, Target: placement.MoveTarget(w, vg, pv)}
+	return state.Action{Kind: state.StartMove, Target: state.PVs{pv},
+		Change: lvm.PVMoveStart{VG: vg.Name, Source: pv.Name, Target: placement.MoveTarget(w, vg, pv)}}
 }
 
 // keepReason returns why an empty device must stay in the group, or "".
@@ -228,13 +230,13 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 	case len(volumes) == 0 && vg.MissingPVs == 1:
 		r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeMissing,
 			Message: "no volume uses it; it is being removed from the volume group"}
-		return state.Action{Kind: state.ReduceLost, PVs: []lvm.PV{pv}}
+		return reduceLost(vg, pv)
 	case len(volumes) == 0:
 		r.block(w, pv, "other devices of the volume group are missing too: add a Remove request for each")
 		if !allRequested(w, s, vg) {
 			return state.Action{}
 		}
-		return state.Action{Kind: state.ReduceLost, PVs: []lvm.PV{pv}}
+		return reduceLost(vg, pv)
 	}
 	if failed, _, _ := redundancy.WrongRAID(vg); len(failed) > 0 {
 		r.block(w, pv, fmt.Sprintf("it is missing, and %s cannot be read without it, which is not discarded without "+
@@ -254,7 +256,7 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 	}
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeMissing,
 		Message: "its part of " + volumes[0] + " is being rebuilt on another device"}
-	return state.Action{Kind: state.Repair, Volume: volumes[0], PVs: []lvm.PV{pv},
+	return state.Action{Kind: state.Repair, Target: state.Volume{Name: volumes[0], PVs: state.PVs{pv}},
 		Change: lvm.LVRepair{VG: vg.Name, Name: volumes[0]}}
 }
 
@@ -335,15 +337,19 @@ func (r *Requests) noteUnusable(w state.Desired, vg *lvm.VG) {
 }
 
 func cordon(pv lvm.PV) state.Action {
-	return state.Action{Kind: state.Cordon, PVs: []lvm.PV{pv},
+	return state.Action{Kind: state.Cordon, Target: state.PVs{pv},
 		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: false, AddTag: cordonTag}}
 }
 
 func uncordon(pv lvm.PV) state.Action {
-	return state.Action{Kind: state.Uncordon, PVs: []lvm.PV{pv},
+	return state.Action{Kind: state.Uncordon, Target: state.PVs{pv},
 		Change: lvm.PVSetAllocatable{Device: pv.Name, Allocatable: true, RemoveTag: cordonTag}}
 }
 
 func abortMove(pv lvm.PV) state.Action {
-	return state.Action{Kind: state.AbortMove, PVs: []lvm.PV{pv}, Change: lvm.PVMoveAbort{Source: pv.Name}}
+	return state.Action{Kind: state.AbortMove, Target: state.PVs{pv}, Change: lvm.PVMoveAbort{Source: pv.Name}}
+}
+
+func reduceLost(vg *lvm.VG, pv lvm.PV) state.Action {
+	return state.Action{Kind: state.ReduceLost, Target: state.PVs{pv}, Change: lvm.VGReduceMissing{VG: vg.Name}}
 }

@@ -21,10 +21,10 @@ func (r *Requests) suspension(w state.Desired, s state.NodeState, vg *lvm.VG, pv
 	case request.Suspend && suspended:
 		r.noteSuspended(vg, pv, request.SuspendReason)
 	case request.Suspend:
-		return state.Action{Kind: state.SuspendPV, PVs: []lvm.PV{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
+		return state.Action{Kind: state.SuspendPV, Target: state.PVs{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
 			Allocatable: pv.Allocatable, AddTag: wellknown.SuspendedTag}}
 	case suspended:
-		return state.Action{Kind: state.ResumePV, PVs: []lvm.PV{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
+		return state.Action{Kind: state.ResumePV, Target: state.PVs{pv}, Change: lvm.PVSetAllocatable{Device: pv.Name,
 			Allocatable: pv.Allocatable, RemoveTag: wellknown.SuspendedTag}}
 	}
 	return state.Action{}

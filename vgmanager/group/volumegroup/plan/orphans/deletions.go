@@ -65,9 +65,9 @@ func DeletedAction(s state.NodeState, vg *lvm.VG) state.Action {
 	if len(s.Orphans.Expired) == 0 || s.Orphans.Waits != "" {
 		return state.Action{}
 	}
-	a := state.Action{Kind: state.RemoveDeleted}
+	var uuids state.Volumes
 	for _, name := range s.Orphans.Expired[:min(len(s.Orphans.Expired), state.MaxNamesOfCommand)] {
-		a.Volumes = append(a.Volumes, vg.LV(name).UUID)
+		uuids = append(uuids, vg.LV(name).UUID)
 	}
-	return a
+	return state.Action{Kind: state.RemoveDeleted, Target: uuids}
 }

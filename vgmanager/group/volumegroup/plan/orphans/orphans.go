@@ -106,11 +106,8 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if len(left) == 0 || s.Orphans.Waits != "" || Problem(w, s) != "" {
 		return state.Action{}
 	}
-	a := state.Action{Kind: state.RemoveOrphans}
-	for _, lv := range left[:min(len(left), state.MaxNamesOfCommand)] {
-		a.Volumes = append(a.Volumes, lv.UUID)
-	}
-	return a
+	uuids := state.UUIDs(left[:min(len(left), state.MaxNamesOfCommand)])
+	return state.Action{Kind: state.RemoveOrphans, Target: state.Volumes(uuids)}
 }
 
 // Removing returns the names of the logical volumes whose removal is approved and possible, or due: of an approved

@@ -161,7 +161,7 @@ func PlanRename(w state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
 				Problems: []state.Problem{{Event: state.EventForeignVolumeGroup, Message: problem}}}
 		}
 		return &state.Plan{State: v1alpha1.VGStatusProgressing, Action: state.Action{Kind: state.RenameVG,
-			VGUUID: g.UUID}}
+			Change: lvm.VGRename{UUID: g.UUID, Name: w.Name}}}
 	}
 	return nil
 }

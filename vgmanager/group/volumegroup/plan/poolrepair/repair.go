@@ -147,8 +147,8 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	case thinpool.Works(pool) && len(lost) == 0:
 		return state.Action{}
 	case thinpool.Works(pool):
-		return state.Action{Kind: state.RemoveLost,
-			Volumes: state.UUIDs(lost[:min(len(lost), state.MaxNamesOfCommand)])}
+		return state.Action{Kind: state.RemoveLost, Change: lvm.LVRemoveLost{VG: w.Name, Pool: pool.Name,
+			UUIDs: state.UUIDs(lost[:min(len(lost), state.MaxNamesOfCommand)])}}
 	case thinpool.IsOnlyFull(pool) && !allowsRepair(w, s):
 		return state.Action{}
 	case thinpool.IsOnlyFull(pool):
@@ -164,7 +164,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	case !allowsRepair(w, s):
 		return state.Action{}
 	case i.Metadata.Intact:
-		return state.Action{Kind: state.ActivatePool}
+		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: w.Name}}
 	}
 	return state.Action{Kind: state.RepairPool}
 }
@@ -261,7 +261,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		p, _, _ = NewPlan(w, o.Node, r.Volumes, r.Now)
 		status.Plan = p
 	}
-	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, Consequence(w, o.Node, p))
+	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, consequence(w, o.Node, p))
 	return status
 }
 
@@ -280,8 +280,8 @@ func repairProgress(o state.Outcome, vg *lvm.VG, pool *lvm.ThinPool) string {
 	return "in progress: " + string(o.Plan.Action.Kind)
 }
 
-// Consequence describes the plan of a repair.
-func Consequence(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
+// consequence describes the plan of a repair.
+func consequence(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 	if p.Repair == v1alpha1.RepairExtend {
 		return fmt.Sprintf("the metadata of thin pool %s/%s is full, and is extended from the free space of the "+
 			"volume group; no volume is lost", w.Name, p.ThinPools[0].Name)

@@ -96,7 +96,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if problem != "" || !allowsTrim(w, pool) {
 		return state.Action{}
 	}
-	return state.Action{Kind: state.TrimVolumes, Volumes: w.Open.Approved.Trim, Size: thinpool.Allocated(&pool.LV)}
+	return state.Action{Kind: state.TrimVolumes, Target: state.Volumes(w.Open.Approved.Trim)}
 }
 
 // Status is RecoveryStatus for the recovery that frees blocks of a thin pool.

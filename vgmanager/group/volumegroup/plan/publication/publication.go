@@ -25,7 +25,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return state.Action{}
 	}
-	return state.Action{Kind: state.PublishClass, Class: class}
+	return state.Action{Kind: state.PublishClass, Target: state.Publication{Class: class}}
 }
 
 // ClassOf returns the desired class for the volume group with this UUID. Without thickConfig, it keeps additional

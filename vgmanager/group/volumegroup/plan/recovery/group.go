@@ -20,7 +20,7 @@ func Deactivation(vg *lvm.VG, pool *lvm.LV) state.Action {
 	if len(active) == 0 {
 		active = []string{pool.Name}
 	}
-	return state.Action{Kind: state.DeactivatePool, Volumes: active}
+	return state.Action{Kind: state.DeactivatePool, Change: lvm.LVDeactivate{VG: vg.Name, Names: active}}
 }
 
 // ChangeProblem returns why a recovery cannot change a volume group whose devices are all needed, or "".

@@ -122,9 +122,12 @@ func Refresh(s state.NodeState, vg *lvm.VG) state.Action {
 		switch attempt := s.Records.Attempts[name]; {
 		case attempt.Waiting:
 		case attempt.Ineffective >= maxRefreshes && len(rebuildable(s, vg, name)) > 0:
-			return state.Action{Kind: state.Rebuild, Volume: name, PVs: rebuildable(s, vg, name)}
+			pvs := rebuildable(s, vg, name)
+			return state.Action{Kind: state.Rebuild, Target: state.Volume{Name: name, PVs: pvs},
+				Change: lvm.LVRebuild{VG: vg.Name, Name: name, Devices: lvm.PVNames(pvs)}}
 		default:
-			return state.Action{Kind: state.Refresh, Volume: name}
+			return state.Action{Kind: state.Refresh, Target: state.Volume{Name: name},
+				Change: lvm.LVRefresh{VG: vg.Name, Name: name}}
 		}
 	}
 	return state.Action{}

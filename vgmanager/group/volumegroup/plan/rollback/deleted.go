@@ -11,6 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // metadataProblem returns why a deleted volume group cannot be restored, or "".
@@ -65,7 +66,8 @@ func newDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.Recov
 // RestoreAction is the next action of an approved recovery of a volume group that is missing, or is empty.
 func RestoreAction(w state.Desired, s state.NodeState) state.Action {
 	if allowsMetadata(w, s) {
-		return state.Action{Kind: state.RestoreGroup}
+		return state.Action{Kind: state.RestoreGroup, Change: lvm.GroupRestore{VG: w.Name,
+			UUID: s.Metadata.Archive.UUID, File: s.Metadata.Archive.File}}
 	}
 	return labels.Action(w, s, nil)
 }

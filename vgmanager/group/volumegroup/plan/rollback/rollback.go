@@ -424,7 +424,8 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return recovery.Deactivation(vg, &pool.LV)
 	}
 	if active := activeVolumes(vg); len(active) > 0 {
-		return state.Action{Kind: state.DeactivatePool, Volumes: active[:min(len(active), state.MaxNamesOfCommand)]}
+		return state.Action{Kind: state.DeactivatePool,
+			Change: lvm.LVDeactivate{VG: w.Name, Names: active[:min(len(active), state.MaxNamesOfCommand)]}}
 	}
 	i := s.Pool.Inspection
 	switch {
@@ -433,7 +434,7 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	case pool != nil && (i.Running || i.Err != nil), !allowsRollback(w, s):
 		return state.Action{}
 	case pool != nil && isRestored(w, s):
-		return state.Action{Kind: state.ActivatePool}
+		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: w.Name}}
 	case isPlanned(w, s):
 		return state.Action{Kind: state.RestoreEarlier}
 	}

@@ -12,18 +12,7 @@ import (
 
 // NeedsPeers returns true if an action takes a disk that another node may see.
 func NeedsPeers(s state.NodeState, a state.Action) bool {
-	return slices.ContainsFunc(Taken(a), func(d device.Device) bool { return len(state.DisksBelow(s.Devices, d)) > 0 })
-}
-
-// Taken returns the devices that an action takes, and to which it writes without regard to what other nodes wrote.
-func Taken(a state.Action) []device.Device {
-	switch a.Kind {
-	case state.CreateVG, state.ExtendVG:
-		return a.Devices
-	case state.WipeDevice, state.DeactivateVG:
-		return []device.Device{a.Wipe.Device}
-	}
-	return nil
+	return slices.ContainsFunc(a.Taken(), func(d device.Device) bool { return len(state.DisksBelow(s.Devices, d)) > 0 })
 }
 
 // CheckPeers returns an error unless no other node sees the devices, according to node statuses that were read in this

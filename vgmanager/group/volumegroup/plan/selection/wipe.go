@@ -87,10 +87,11 @@ func WipeActions(targets []state.WipeTarget) []state.Action {
 func wipeAction(t state.WipeTarget) state.Action {
 	for _, g := range t.Groups {
 		if g.IsActive() {
-			return state.Action{Kind: state.DeactivateVG, VGUUID: g.UUID, Wipe: t}
+			t.Active = g.UUID
+			return state.Action{Kind: state.DeactivateVG, Target: t, Change: lvm.GroupDeactivate{Group: g.Other()}}
 		}
 	}
-	return state.Action{Kind: state.WipeDevice, Wipe: t}
+	return state.Action{Kind: state.WipeDevice, Target: t}
 }
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".

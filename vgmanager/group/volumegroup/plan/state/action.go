@@ -11,94 +11,104 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
-// Kind is the type of a change. A reconcile performs at most one.
-type Kind string
-
-// Types of changes.
-const (
-	Nothing      Kind = ""
-	DeactivateVG Kind = "DeactivateVolumeGroup"
-	WipeDevice   Kind = "WipeDevice"
-	CreateVG     Kind = "CreateVolumeGroup"
-	UnhideVG     Kind = "UnhideVolumeGroup"
-	TagVG        Kind = "TagVolumeGroup"
-	RenameVG     Kind = "RenameVolumeGroup"
-	ExtendVG     Kind = "ExtendVolumeGroup"
-	Activate     Kind = "ActivateVolumes"
-	CreatePool   Kind = "CreateThinPool"
-	ExtendPool   Kind = "ExtendThinPool"
-	ExtendMeta   Kind = "ExtendThinPoolMetadata"
-	SetDiscards  Kind = "SetThinPoolDiscards"
-	PublishClass Kind = "PublishClass"
-
-	Cordon     Kind = "CordonDevice"
-	Uncordon   Kind = "UncordonDevice"
-	SuspendPV  Kind = "SuspendDevice"
-	ResumePV   Kind = "ResumeDevice"
-	StartMove  Kind = "MoveExtents"
-	ResumeMove Kind = "ResumeMove"
-	AbortMove  Kind = "AbortMove"
-	ReduceVG   Kind = "ReduceVolumeGroup"
-	ReduceLost Kind = "ReduceVolumeGroupByLostDevices"
-	Repair     Kind = "RepairVolume"
-	Refresh    Kind = "RefreshVolume"
-	Resume     Kind = "ResumeVolume"
-	Rebuild    Kind = "RebuildVolume"
-
-	Unmap            Kind = "RemoveMappedDevices"
-	DeactivatePool   Kind = "DeactivateThinPool"
-	RemoveUnreadable Kind = "RemoveUnreadableVolumes"
-	InspectPool      Kind = "CheckThinPoolMetadata"
-	CloseMetadata    Kind = "CloseThinPoolMetadata"
-	CloseData        Kind = "CloseThinPoolData"
-	RepairPool       Kind = "RepairThinPoolMetadata"
-	ActivatePool     Kind = "ActivateThinPool"
-	RemoveLost       Kind = "RemoveLostVolumes"
-	RestoreLabel     Kind = "RestoreLabel"
-	VerifyLabel      Kind = "VerifyLabel"
-	RestoreGroup     Kind = "RestoreVolumeGroup"
-	RestoreEarlier   Kind = "RestoreEarlierMetadata"
-	TrimVolumes      Kind = "TrimVolumes"
-	CheckVolumes     Kind = "CheckFileSystems"
-	AcceptMetadata   Kind = "AcceptMetadata"
-	ResizePV         Kind = "ResizePhysicalVolume"
-	RepairVolumes    Kind = "RepairFileSystems"
-	RemoveOrphans    Kind = "RemoveOrphans"
-	RemoveDeleted    Kind = "RemoveDeletedVolumes"
-
-	WithdrawClass Kind = "WithdrawClass"
-	RemovePool    Kind = "RemoveThinPool"
-	RemoveVG      Kind = "RemoveVolumeGroup"
-	RemovePVs     Kind = "RemovePhysicalVolumes"
-)
-
-// Action is one change and its parameters.
+// Action is one change.
 type Action struct {
 	Kind Kind
-	// Change is what is done, if the action is exactly one change of LVM.
+	// Change is what is done, if the action is one change of LVM.
 	Change lvm.Change
-	// Devices are the blank devices of CreateVG and ExtendVG.
+	// Target is what the action is about, or nil.
+	Target Target
+}
+
+// Target is what an action is about.
+type Target interface {
+	// Subject identifies the target among those of the same kind of action. It is "" if there is only one at a time.
+	Subject() string
+}
+
+// Devices are the blank devices of CreateVG and ExtendVG.
+type Devices []device.Device
+
+func (t Devices) Subject() string { return strings.Join(device.Names(t), " ") }
+
+// PVs are the physical volumes of an action on single devices, and of RemoveVG.
+type PVs []lvm.PV
+
+func (t PVs) Subject() string {
+	var uuids []string
+	for _, pv := range t {
+		uuids = append(uuids, pv.UUID)
+	}
+	return strings.Join(uuids, " ")
+}
+
+// LabeledPVs are the physical volumes of RemovePVs, which have no volume group.
+type LabeledPVs []lvm.PV
+
+func (t LabeledPVs) Subject() string { return PVs(t).Subject() }
+
+// Volume is the logical volume of Repair, Refresh, Resume and Rebuild. PVs are the physical volumes with its missing or
+// unused parts.
+type Volume struct {
+	Name string
+	PVs  PVs
+}
+
+func (t Volume) Subject() string { return strings.TrimSpace(t.Name + " " + t.PVs.Subject()) }
+
+// Volumes are the names of the logical volumes of RemovePool and of the mapped devices of Unmap, and the UUIDs of
+// logical volumes for other kinds.
+type Volumes []string
+
+// Subject returns "": the next attempt can have other volumes.
+func (Volumes) Subject() string { return "" }
+
+// HiddenGroup is the volume group of UnhideVG. Devices are the devices that LVM does not list.
+type HiddenGroup struct {
+	UUID    string
 	Devices []device.Device
-	// Hidden are the devices of UnhideVG. VGUUID is its volume group, and that of RenameVG and DeactivateVG.
-	Hidden []device.Device
-	VGUUID string
-	// Wipe is the device of WipeDevice, and the one for which DeactivateVG deactivates a volume group.
-	Wipe WipeTarget
-	// Size is the used data of the pool before TrimVolumes.
-	Size lvm.Bytes
-	// Class is the class for PublishClass.
-	Class deviceclass.Class
-	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
-	PVs []lvm.PV
-	// Target is the physical volume to which StartMove moves all extents. If empty, LVM chooses.
-	Target string
-	// Label is the physical volume of RestoreLabel and VerifyLabel.
-	Label Label
-	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
-	Volume string
-	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
-	// TrimVolumes, CheckVolumes, RepairVolumes, RemoveOrphans and RemoveDeleted, and the mapped devices of Unmap.
-	Volumes []string
+}
+
+func (t HiddenGroup) Subject() string { return t.UUID }
+
+// Publication is the class of PublishClass.
+type Publication struct{ Class deviceclass.Class }
+
+func (Publication) Subject() string { return "" }
+
+// Subject returns the devices or volumes that the action is for, as text.
+func (a Action) Subject() string {
+	if a.Target == nil {
+		return ""
+	}
+	return a.Target.Subject()
+}
+
+// Devices returns the blank devices that become part of the volume group.
+func (a Action) Devices() []device.Device {
+	devices, _ := a.Target.(Devices)
+	return devices
+}
+
+// Taken returns the devices that the action takes, and to which it writes without regard to what other nodes wrote.
+func (a Action) Taken() []device.Device {
+	if wipe, is := a.Target.(WipeTarget); is {
+		return []device.Device{wipe.Device}
+	}
+	return a.Devices()
+}
+
+// PVs returns the physical volumes that the action is about.
+func (a Action) PVs() []lvm.PV {
+	switch t := a.Target.(type) {
+	case PVs:
+		return t
+	case LabeledPVs:
+		return t
+	case Volume:
+		return t.PVs
+	}
+	return nil
 }
 
 // Problem describes what is wrong and what to do about it.

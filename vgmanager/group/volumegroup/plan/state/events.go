@@ -110,26 +110,3 @@ func RecoveryEvent(phase v1alpha1.RecoveryPhase) EventReason {
 	}
 	return EventRecoveryNotApplicable
 }
-
-// FailureEvents are the events of failed actions.
-var FailureEvents = map[Kind]EventReason{
-	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
-	TagVG: EventVolumeGroupFailed, RenameVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
-	Activate: EventInconsistentVolumes, Resume: EventInconsistentVolumes, CreatePool: EventThinPoolFailed,
-	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed, SetDiscards: EventThinPoolFailed,
-	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
-	SuspendPV: EventDeviceRemovalBlocked, ResumePV: EventDeviceRemovalBlocked,
-	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
-	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
-	Refresh: EventRAIDHealthCheckFailed, Rebuild: EventRAIDHealthCheckFailed,
-	Unmap: EventVolumeGroupFailed, DeactivatePool: EventInconsistentVolumes,
-	RemoveUnreadable: EventDeviceRemovalBlocked, InspectPool: EventInconsistentVolumes,
-	CloseMetadata: EventInconsistentVolumes, CloseData: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
-	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
-	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
-	RestoreGroup:  EventDeviceRemovalBlocked,
-	TrimVolumes:   EventInconsistentVolumes,
-	RemoveOrphans: EventRemovalFailed, RemoveDeleted: EventRemovalFailed,
-	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
-	RemovePVs: EventRemovalFailed,
-}

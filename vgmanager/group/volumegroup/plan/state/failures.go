@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Failure is a change that failed at its last attempt.
@@ -28,18 +27,6 @@ func WithFailure(list []Failure, a Action, err error) []Failure {
 	return list[max(0, len(list)-maxFailures):]
 }
 
-// Subject returns the devices or volumes that the action is for, as text.
-func (a Action) Subject() string {
-	subject := []string{a.VGUUID, a.Wipe.Path, a.Volume, a.Label.UUID}
-	for _, d := range a.Devices {
-		subject = append(subject, d.Name)
-	}
-	for _, pv := range a.PVs {
-		subject = append(subject, pv.UUID)
-	}
-	return strings.Join(slices.DeleteFunc(subject, func(part string) bool { return part == "" }), " ")
-}
-
 func (f Failure) isOf(a Action) bool { return f.Kind == a.Kind && f.Subject == a.Subject() }
 
 // NextOf returns the first action that is due. An action that failed comes after all others, so that it does not keep
@@ -52,7 +39,7 @@ func NextOf(s NodeState, due []Action) Action {
 		at := slices.IndexFunc(s.Records.Failures, func(f Failure) bool { return f.isOf(a) })
 		switch {
 		case a.Kind == Nothing:
-		case at < 0 || Allowed[a.Kind].first:
+		case at < 0 || traits[a.Kind].first:
 			return a
 		case at < oldest:
 			failed, oldest = a, at
@@ -66,7 +53,7 @@ func Failures(s NodeState, due []Action, next Action) []Problem {
 	var problems []Problem
 	for _, f := range s.Records.Failures {
 		if !f.isOf(next) && slices.ContainsFunc(due, f.isOf) {
-			problems = append(problems, Problem{Event: FailureEvents[f.Kind],
+			problems = append(problems, Problem{Event: f.Kind.FailureEvent(),
 				Message: fmt.Sprintf("%v; it is tried again after other changes", f.Err)})
 		}
 	}

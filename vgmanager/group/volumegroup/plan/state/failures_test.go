@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 var errTest = errors.New("input/output error")
 
 func TestAFailedActionComesAfterTheOthers(t *testing.T) {
-	extend := Action{Kind: ExtendVG, Devices: []device.Device{{Name: "/dev/sdc"}}}
-	cordonB := Action{Kind: Cordon, PVs: []lvm.PV{{UUID: "b"}}}
-	cordonC := Action{Kind: Cordon, PVs: []lvm.PV{{UUID: "c"}}}
+	extend := Action{Kind: ExtendVG, Target: Devices{{Name: "/dev/sdc"}}}
+	cordonB := Action{Kind: Cordon, Target: PVs{{UUID: "b"}}}
+	cordonC := Action{Kind: Cordon, Target: PVs{{UUID: "c"}}}
 	tag := Action{Kind: TagVG, Change: lvm.VGChangeTags{VG: "vg1", Add: []string{"lvms"}}}
 	failed := func(actions ...Action) NodeState {
 		s := NodeState{}
@@ -46,16 +45,16 @@ func TestAFailedActionComesAfterTheOthers(t *testing.T) {
 func TestFailuresAreForgotten(t *testing.T) {
 	var list []Failure
 	for i := range 3 * maxFailures {
-		list = WithFailure(list, Action{Kind: Refresh, Volume: fmt.Sprint(i)}, errTest)
+		list = WithFailure(list, Action{Kind: Refresh, Target: Volume{Name: fmt.Sprint(i)}}, errTest)
 	}
 	if len(list) != maxFailures || list[len(list)-1].Subject != fmt.Sprint(3*maxFailures-1) {
 		t.Errorf("%d failures are remembered, the last of %s", len(list), list[len(list)-1].Subject)
 	}
-	again := WithFailure(list, Action{Kind: Refresh, Volume: list[0].Subject}, errTest)
+	again := WithFailure(list, Action{Kind: Refresh, Target: Volume{Name: list[0].Subject}}, errTest)
 	if len(again) != maxFailures || again[maxFailures-1].Subject != list[0].Subject {
 		t.Error("a change that failed again is not the latest failure")
 	}
-	if list = WithFailure(again, Action{Kind: Refresh, Volume: again[0].Subject},
+	if list = WithFailure(again, Action{Kind: Refresh, Target: Volume{Name: again[0].Subject}},
 		nil); len(list) != maxFailures-1 {
 		t.Error("a change that succeeded counts as failed")
 	}

@@ -148,6 +148,9 @@ type Label struct {
 	Device device.Device
 }
 
+// Subject returns the physical volume.
+func (l Label) Subject() string { return l.UUID }
+
 // Backup is LVM's backup of the metadata of a volume group that is missing.
 type Backup struct {
 	*textmeta.Metadata

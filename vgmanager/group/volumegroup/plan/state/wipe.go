@@ -26,6 +26,11 @@ type PresentGroup struct {
 // String returns the name and the UUID.
 func (g PresentGroup) String() string { return fmt.Sprintf("volume group %s (%s)", g.Name, g.UUID) }
 
+// Other returns the volume group as the one of a change that is limited to its devices.
+func (g PresentGroup) Other() lvm.OtherGroup {
+	return lvm.OtherGroup{Name: g.Name, UUID: g.UUID, Devices: device.Names(g.Devices)}
+}
+
 // IsActive returns true if a logical volume is active.
 func (g PresentGroup) IsActive() bool {
 	active := func(lv lvm.LV) bool { return lv.Attr.Active() }
@@ -54,7 +59,12 @@ type WipeTarget struct {
 	Groups []PresentGroup
 	// Named: the selector lists the UUID of each of these volume groups, and the device has no other content.
 	Named bool
+	// Active is the UUID of the volume group that DeactivateVG deactivates first, or "".
+	Active string
 }
+
+// Subject returns the volume group to deactivate, and the path of the device.
+func (t WipeTarget) Subject() string { return strings.TrimSpace(t.Active + " " + t.Path) }
 
 // OnDevice returns true if a physical volume of the group is on a device.
 func (g PresentGroup) OnDevice(number device.Number) bool {
