@@ -238,11 +238,11 @@ func TestALongListHasTheDisksThatOtherNodesCompare(t *testing.T) {
 
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
-	w := state.Desired{Name: "vg1", Node: "n1",
+	desired := state.Desired{Name: "vg1", Node: "n1",
 		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
-	look := selection.ClassState{Desired: w, Node: state.NewNodeSnapshot(report, devices, nil, nil).For(w)}
+	look := selection.ClassState{Desired: desired, Node: state.NewNodeSnapshot(report, devices, nil, nil).For(desired)}
 	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []selection.ClassState{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
 		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},

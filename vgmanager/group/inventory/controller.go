@@ -271,12 +271,12 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := state.NewDesired(&list.Items[i], list.Items, node, cluster)
+		d, err := state.NewDesired(&list.Items[i], list.Items, node, cluster)
 		if err != nil {
 			return nil, err
 		}
-		w.Consent.Approvals = selection.ApprovalsFor(approvals.Items, r.Node, w.Name)
-		classes = append(classes, selection.ClassState{Desired: w, Node: seen.For(w)})
+		d.Consent.Approvals = selection.ApprovalsFor(approvals.Items, r.Node, d.Name)
+		classes = append(classes, selection.ClassState{Desired: d, Node: seen.For(d)})
 	}
 	slices.SortFunc(classes, func(a, b selection.ClassState) int {
 		return strings.Compare(a.Desired.Name,

@@ -35,12 +35,12 @@ func TestLabCapacity(t *testing.T) {
 		}
 		ctx := t.Context()
 		used := disks[:len(c.DisksMiB)]
-		w := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
-		must(l.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: used, Tags: ownership.OwnerTags(w)}))
+		d := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
+		must(l.Apply(ctx, lvm.VGCreate{Name: d.Name, Devices: used, Tags: ownership.OwnerTags(d)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.Apply(ctx, thinpool.Options(w.Spec.ThinPoolConfig, report.VG("vg1"))))
-		state := offered(t, l, w)
+		must(l.Apply(ctx, thinpool.Options(d.Spec.ThinPoolConfig, report.VG("vg1"))))
+		state := offered(t, l, d)
 		report, err = l.Report(ctx)
 		must(err)
 		got := c

@@ -64,13 +64,13 @@ func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
-func offered(t *testing.T, l engine.LVM, w state.Desired) engine.ClassState {
+func offered(t *testing.T, l engine.LVM, d state.Desired) engine.ClassState {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := plan.New(w, state.NodeState{Report: report})
+	p := plan.New(d, state.NodeState{Report: report})
 	if p.Action.Kind != state.PublishClass {
 		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, state.PublishClass, p.Problems)
 	}
@@ -99,12 +99,12 @@ func TestCapacityOfDisks(t *testing.T) {
 				paths = append(paths, fmt.Sprintf("/dev/sd%c", 'a'+i))
 				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
 			}
-			w := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
-			group := lvm.VGCreate{Name: w.Name, Devices: paths, Tags: ownership.OwnerTags(w)}
+			d := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
+			group := lvm.VGCreate{Name: d.Name, Devices: paths, Tags: ownership.OwnerTags(d)}
 			if err := fake.Apply(t.Context(), group); err != nil {
 				t.Fatal(err)
 			}
-			state := offered(t, fake, w)
+			state := offered(t, fake, d)
 			got := capacityCase{Name: c.Name, DisksMiB: c.DisksMiB, Group: lvm.Bytes(state.Size),
 				Volumes: lvm.Bytes(state.Capacity)}
 			if diff := cmp.Diff(c.capacityCase, got); diff != "" {

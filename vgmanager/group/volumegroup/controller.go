@@ -327,59 +327,59 @@ type outcome struct {
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
-func (o outcome) accepted(w state.Desired) []string {
+func (o outcome) accepted(d state.Desired) []string {
 	if o.ObserveFailed {
 		return nil
 	}
-	return members.AcceptedLosses(w, o.Node)
+	return members.AcceptedLosses(d, o.Node)
 }
 
 // step observes, plans, acts and reports.
 func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
-	w, err := r.wanted(ctx, object)
+	d, err := r.desired(ctx, object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	recoveries, err := r.recoveries.open(ctx, w.Name)
+	recoveries, err := r.recoveries.open(ctx, d.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if w.UsesExisting() {
-		if err := r.recoveries.reject(ctx, w.Name, existing.NoRecovery(w)); err != nil {
+	if d.UsesExisting() {
+		if err := r.recoveries.reject(ctx, d.Name, existing.NoRecovery(d)); err != nil {
 			return ctrl.Result{}, err
 		}
 		recoveries = nil
 	}
-	first, approved, err := r.recoveries.plans.next(ctx, w.Name, recoveries)
+	first, approved, err := r.recoveries.plans.next(ctx, d.Name, recoveries)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if first != nil {
-		plan.Open(&w, first, approved)
-		r.unsettled[w.Name] = true
+		plan.Open(&d, first, approved)
+		r.unsettled[d.Name] = true
 	}
-	before := entryOf(nodeStatus, w.Name)
-	o := r.change(ctx, w, before)
+	before := entryOf(nodeStatus, d.Name)
+	o := r.change(ctx, d, before)
 	// The devices of a volume group of an administrator can change at any time, so LVM always looks for them.
-	if !w.UsesExisting() {
-		r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+	if !d.UsesExisting() {
+		r.LVM.SetHealthy(d.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
 			len(o.Plan.Problems) == 0)
-		r.LVM.AcceptLoss(w.Name, o.accepted(w))
+		r.LVM.AcceptLoss(d.Name, o.accepted(d))
 	}
 	// A recovery that cannot be reported must not keep the status of the volume group from being written.
-	reported := errors.Join(r.recoveries.report(ctx, w, first, recoveries, o), r.pools.RemoveAbandoned(w))
+	reported := errors.Join(r.recoveries.report(ctx, d, first, recoveries, o), r.pools.RemoveAbandoned(d))
 	if o.Plan.Finished {
 		result, err := r.finish(ctx, object, nodeStatus)
 		return result, errors.Join(err, reported)
 	}
-	r.objects.NameVolumes(ctx, w, o.Plan.Problems)
-	result, err := r.publish(ctx, object, nodeStatus, w, o)
+	r.objects.NameVolumes(ctx, d, o.Plan.Problems)
+	result, err := r.publish(ctx, object, nodeStatus, d, o)
 	return result, errors.Join(err, reported)
 }
 
-// wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
-func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (state.Desired, error) {
+// desired returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
+func (r *Reconciler) desired(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (state.Desired, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.objects.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
@@ -388,12 +388,12 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	if err := r.objects.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		return state.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	w, err := state.NewDesired(object, list.Items, node, state.Cluster{ID: r.Cluster, Former: r.FormerCluster})
+	d, err := state.NewDesired(object, list.Items, node, state.Cluster{ID: r.Cluster, Former: r.FormerCluster})
 	if err != nil {
-		return w, err
+		return d, err
 	}
-	w.Consent.Approvals, err = r.objects.Approvals(ctx, w)
-	return w, err
+	d.Consent.Approvals, err = r.objects.Approvals(ctx, d)
+	return d, err
 }
 
 func (r *Reconciler) changed() {
@@ -404,24 +404,24 @@ func (r *Reconciler) changed() {
 
 // publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
-	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w state.Desired, o outcome) (ctrl.Result, error) {
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, d state.Desired, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
-		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
+		before, after, err := r.writeEntry(ctx, nodeStatus, d, o)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		r.events.changed(object, before, after, plan.Event(o.Outcome))
-		r.events.approvals(w, before, after)
+		r.events.approvals(d, before, after)
 	}
 	switch {
 	case o.Err != nil:
-		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.Err)
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", d.Name, d.Node, o.Err)
 	case o.acted:
 		return ctrl.Result{RequeueAfter: afterChange}, nil
-	case w.Deleting || o.Plan.Waiting:
+	case d.Deleting || o.Plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.group.attempts.Delay(w.Name, r.now(), afterChange, jitter(resync))}, nil
+	return ctrl.Result{RequeueAfter: r.group.attempts.Delay(d.Name, r.now(), afterChange, jitter(resync))}, nil
 }
 
 // jitter spreads the reconciles of the nodes of a cluster over time.

@@ -124,10 +124,10 @@ func TestADeletedNodeStatusIsNotANodeWithoutLabels(t *testing.T) {
 	b.settle()
 	b.ok(b.client.Delete(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}))
-	w, err := b.agent.wanted(t.Context(), b.object())
+	d, err := b.agent.desired(t.Context(), b.object())
 	b.ok(err)
 	for _, age := range []time.Duration{0, maxAge} {
-		if err := b.agent.labeled(t.Context(), w, &state.NodeState{}, age); err == nil {
+		if err := b.agent.labeled(t.Context(), d, &state.NodeState{}, age); err == nil {
 			t.Errorf("%s: the labels are not known", age)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 )
 
 // approvals emits events for devices that began to wait for an approval, or that changed since they were approved.
-func (l *eventLog) approvals(w state.Desired, before, after v1alpha1.VGStatus) {
+func (l *eventLog) approvals(d state.Desired, before, after v1alpha1.VGStatus) {
 	if waiting := selection.NewlyExcluded(before, after, device.AwaitingApproval); len(waiting) > 0 {
-		l.emit(w, corev1.EventTypeNormal, state.EventDeviceAwaitsApproval, fmt.Sprintf(
+		l.emit(d, corev1.EventTypeNormal, state.EventDeviceAwaitsApproval, fmt.Sprintf(
 			"node %s has devices that wait for an approval for device class %s: %s: review them and run "+
-				"kubectl lvms approve --node %s", l.node, w.Name, strings.Join(waiting, ", "), l.node))
+				"kubectl lvms approve --node %s", l.node, d.Name, strings.Join(waiting, ", "), l.node))
 	}
 	if changed := selection.NewlyExcluded(before, after, device.ChangedSinceReview); len(changed) > 0 {
-		l.emit(w, corev1.EventTypeWarning, state.EventDeviceChanged, fmt.Sprintf(
+		l.emit(d, corev1.EventTypeWarning, state.EventDeviceChanged, fmt.Sprintf(
 			"devices of node %s have changed since they were approved for device class %s, and are left alone: %s: "+
-				"find out what changed them, and approve them again", l.node, w.Name, strings.Join(changed, ", ")))
+				"find out what changed them, and approve them again", l.node, d.Name, strings.Join(changed, ", ")))
 	}
 }
 
@@ -53,12 +53,12 @@ func (l *eventLog) changed(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 }
 
 // emit emits an event about a completed operation.
-func (l *eventLog) emit(w state.Desired, kind string, reason state.EventReason, note string) {
+func (l *eventLog) emit(d state.Desired, kind string, reason state.EventReason, note string) {
 	object := &v1alpha1.LVMVolumeGroup{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LVMVolumeGroup"))
-	object.Name = w.Name
+	object.Name = d.Name
 	object.Namespace = l.namespace
-	object.UID = w.UID
+	object.UID = d.UID
 	l.recorder.Eventf(object, nil, kind, string(reason), eventAction, "%s", text.Truncate(note, maxNote))
 }
 

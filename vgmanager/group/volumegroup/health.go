@@ -12,13 +12,13 @@ import (
 )
 
 // observeHealth reads what the kernel reports about the devices and volumes of a volume group.
-func (r *Reconciler) observeHealth(ctx context.Context, w state.Desired, s state.NodeState) (state.Health, error) {
-	h, vg := healthOf(r.Health, w.Name), ownership.GroupOf(w, s)
+func (r *Reconciler) observeHealth(ctx context.Context, d state.Desired, s state.NodeState) (state.Health, error) {
+	h, vg := healthOf(r.Health, d.Name), ownership.GroupOf(d, s)
 	if vg != nil {
 		h.Stale = stale(r.Devices, vg)
 		return h, nil
 	}
-	if w.Spec.RAIDConfig != nil {
+	if d.Spec.RAIDConfig != nil {
 		h.NoRAID = r.LVM.CheckRAID(ctx)
 	}
 	if s.Before.UUID == "" {

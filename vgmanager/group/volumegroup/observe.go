@@ -23,58 +23,58 @@ import (
 
 // observe observes the node. With a maxAge of 0 it reads everything again. If a read fails, observe returns an error,
 // so that no rule gets an empty list instead of data that could not be read.
-func (r *Reconciler) observe(ctx context.Context, w state.Desired, before v1alpha1.VGStatus,
+func (r *Reconciler) observe(ctx context.Context, d state.Desired, before v1alpha1.VGStatus,
 	maxAge time.Duration) (state.NodeState, error) {
-	s := state.NodeState{Before: before, FileSystems: state.FileSystems{Trim: r.trims.Progress(w)}}
+	s := state.NodeState{Before: before, FileSystems: state.FileSystems{Trim: r.trims.Progress(d)}}
 	if s.FileSystems.Trim.HasEnded() {
 		maxAge = 0 // what was freed is only in a report from after the end
 	}
-	err := r.observeRecords(ctx, w, &s, maxAge)
-	if err == nil && w.UsesExisting() {
-		err = r.observeExisting(ctx, w, &s, maxAge)
+	err := r.observeRecords(ctx, d, &s, maxAge)
+	if err == nil && d.UsesExisting() {
+		err = r.observeExisting(ctx, d, &s, maxAge)
 	}
-	if err != nil || w.UsesExisting() {
+	if err != nil || d.UsesExisting() {
 		return s, err
 	}
-	vg := ownership.GroupOf(w, s)
+	vg := ownership.GroupOf(d, s)
 	s.Records.Unattended = r.moves.unattended(vg)
-	s.Metadata.Seen = r.restores.Sequences.Of(ctx, w.Name, vg, before)
-	if maxAge > 0 && doubt.WentBack(w, s) {
-		return r.observe(ctx, w, before, 0) // a report from before the last change is not earlier metadata
+	s.Metadata.Seen = r.restores.Sequences.Of(ctx, d.Name, vg, before)
+	if maxAge > 0 && doubt.WentBack(d, s) {
+		return r.observe(ctx, d, before, 0) // a report from before the last change is not earlier metadata
 	}
-	removal := plan.IsRemoval(w, s)
+	removal := plan.IsRemoval(d, s)
 	if removal {
 		s.Owners = r.objects.ReadOwners(ctx)
 	}
-	if removal && w.Deleting { // it does not depend on devices, unless some are missing
-		s.Pool.Fault = r.pools.Faults[w.Name]
+	if removal && d.Deleting { // it does not depend on devices, unless some are missing
+		s.Pool.Fault = r.pools.Faults[d.Name]
 		return s, nil
 	}
-	err = r.observeGroup(ctx, w, &s, maxAge)
+	err = r.observeGroup(ctx, d, &s, maxAge)
 	return s, err
 }
 
 // observeRecords reads what every plan depends on: LVM's report, the records of the agent, and the class.
-func (r *Reconciler) observeRecords(ctx context.Context, w state.Desired, s *state.NodeState,
+func (r *Reconciler) observeRecords(ctx context.Context, d state.Desired, s *state.NodeState,
 	maxAge time.Duration) error {
-	s.Records.Names, s.Records.Failures = r.known.names, r.failures[w.Name]
-	s.Orphans.Erasing = r.orphans.Erasing[w.Name]
+	s.Records.Names, s.Records.Failures = r.known.names, r.failures[d.Name]
+	s.Orphans.Erasing = r.orphans.Erasing[d.Name]
 	var err error
 	if s.Report, err = reportOf(ctx, r.LVM, maxAge); err != nil {
 		return err
 	}
-	released, err := r.group.released.Read(w.Name)
+	released, err := r.group.released.Read(d.Name)
 	if err != nil {
 		return err
 	}
 	s.Records.Released = released.PhysicalVolumes
-	if s.Records.Removed, err = r.group.removed.Read(w.Name); err != nil {
+	if s.Records.Removed, err = r.group.removed.Read(d.Name); err != nil {
 		return err
 	}
-	if s.Records.Wiped, err = r.wiper.records.Read(w.Name); err != nil {
+	if s.Records.Wiped, err = r.wiper.records.Read(d.Name); err != nil {
 		return err
 	}
-	if class, ok := r.Classes.Class(w.Name); ok {
+	if class, ok := r.Classes.Class(d.Name); ok {
 		s.Class = &class
 	}
 	r.known.remember(s.Report)
@@ -83,50 +83,50 @@ func (r *Reconciler) observeRecords(ctx context.Context, w state.Desired, s *sta
 
 // observeGroup reads what the plan of a volume group depends on. The order matters: each part depends on those before
 // it.
-func (r *Reconciler) observeGroup(ctx context.Context, w state.Desired, s *state.NodeState,
+func (r *Reconciler) observeGroup(ctx context.Context, d state.Desired, s *state.NodeState,
 	maxAge time.Duration) error {
-	err := r.observeDisks(ctx, w, s, maxAge)
+	err := r.observeDisks(ctx, d, s, maxAge)
 	if err != nil {
 		return err
 	}
-	vg := ownership.GroupOf(w, *s)
-	s.Pool = r.pools.Observe(w, vg)
-	if s.Metadata, err = r.restores.Observe(ctx, w, *s); err != nil {
+	vg := ownership.GroupOf(d, *s)
+	s.Pool = r.pools.Observe(d, vg)
+	if s.Metadata, err = r.restores.Observe(ctx, d, *s); err != nil {
 		return err
 	}
-	if len(w.Open.Orphans) > 0 || w.Open.Import != nil {
+	if len(d.Open.Orphans) > 0 || d.Open.Import != nil {
 		s.Owners = r.objects.ReadOwners(ctx)
 	}
-	s.Orphans = r.orphans.Observe(ctx, w, *s, maxAge)
-	if s.Health, err = r.observeHealth(ctx, w, *s); err != nil {
+	s.Orphans = r.orphans.Observe(ctx, d, *s, maxAge)
+	if s.Health, err = r.observeHealth(ctx, d, *s); err != nil {
 		return err
 	}
-	s.Records.Attempts = r.group.attempts.Of(w.Name, redundancy.NeedsReload(*s, vg), r.now())
-	s.FileSystems.LastMounts = lastMounts(ctx, r.Devices, w, *s)
-	s.FileSystems.Mounted = r.trims.Mounted(ctx, w, vg)
-	s.FileSystems.Users, s.FileSystems.Run = r.checks.Observe(ctx, w, *s)
+	s.Records.Attempts = r.group.attempts.Of(d.Name, redundancy.NeedsReload(*s, vg), r.now())
+	s.FileSystems.LastMounts = lastMounts(ctx, r.Devices, d, *s)
+	s.FileSystems.Mounted = r.trims.Mounted(ctx, d, vg)
+	s.FileSystems.Users, s.FileSystems.Run = r.checks.Observe(ctx, d, *s)
 	return nil
 }
 
 // observeDisks lists the devices, and reads what decides which of them are used.
-func (r *Reconciler) observeDisks(ctx context.Context, w state.Desired, s *state.NodeState,
+func (r *Reconciler) observeDisks(ctx context.Context, d state.Desired, s *state.NodeState,
 	maxAge time.Duration) error {
-	s.Disks.ResolvePaths(w, r.Devices.Resolve)
-	if err := r.labeled(ctx, w, s, maxAge); err != nil {
+	s.Disks.ResolvePaths(d, r.Devices.Resolve)
+	if err := r.labeled(ctx, d, s, maxAge); err != nil {
 		return err
 	}
 	s.Disks.Identities = device.Identities(s.Devices)
 	s.Disks.Watched = r.known.watch(s.Devices)
 	s.Disks.Fingerprints = device.NewFingerprints(s.Devices, state.PhysicalVolumes(s.Report))
-	s.Disks.Hidden = r.hidden.Observe(ctx, w, *s, maxAge)
+	s.Disks.Hidden = r.hidden.Observe(ctx, d, *s, maxAge)
 	return nil
 }
 
 // observeExisting completes the observation for a volume group that an administrator created. What the agent would need
 // to change the group is not read.
-func (r *Reconciler) observeExisting(ctx context.Context, w state.Desired, s *state.NodeState,
+func (r *Reconciler) observeExisting(ctx context.Context, d state.Desired, s *state.NodeState,
 	maxAge time.Duration) error {
-	if w.Deleting {
+	if d.Deleting {
 		return nil
 	}
 	var err error
@@ -134,15 +134,15 @@ func (r *Reconciler) observeExisting(ctx context.Context, w state.Desired, s *st
 		return err
 	}
 	s.Disks.Identities = device.Identities(s.Devices)
-	s.Health = healthOf(r.Health, w.Group())
+	s.Health = healthOf(r.Health, d.Group())
 	return nil
 }
 
 // lastMounts reads when the ext4 file systems of volumes that may be imported were mounted last. The administrator
 // reads it before an approval. It omits what cannot be read.
-func lastMounts(ctx context.Context, contents Contents, w state.Desired, s state.NodeState) map[string]time.Time {
-	vg := ownership.GroupOf(w, s)
-	if w.Open.Import == nil || w.Open.Approved != nil || vg == nil {
+func lastMounts(ctx context.Context, contents Contents, desired state.Desired, s state.NodeState) map[string]time.Time {
+	vg := ownership.GroupOf(desired, s)
+	if desired.Open.Import == nil || desired.Open.Approved != nil || vg == nil {
 		return nil
 	}
 	times := map[string]time.Time{}
@@ -153,8 +153,8 @@ func lastMounts(ctx context.Context, contents Contents, w state.Desired, s state
 		}
 		last, err := contents.LastMount(ctx, *d)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot read when a file system was mounted last", "deviceClass", w.Name,
-				"lv", vg.LVs[i].Name)
+			log.FromContext(ctx).Error(err, "cannot read when a file system was mounted last", "deviceClass",
+				desired.Name, "lv", vg.LVs[i].Name)
 			continue
 		}
 		times[vg.LVs[i].Name] = last
@@ -178,9 +178,9 @@ func listDevices(ctx context.Context, devices DeviceList, maxAge time.Duration) 
 
 // labeled lists the devices, with their labels if these decide which devices are used. An observation that can lead to
 // a change reads the labels from the API server, because the label of a device may just have been removed.
-func (r *Reconciler) labeled(ctx context.Context, w state.Desired, s *state.NodeState, maxAge time.Duration) error {
+func (r *Reconciler) labeled(ctx context.Context, d state.Desired, s *state.NodeState, maxAge time.Duration) error {
 	devices, err := listDevices(ctx, r.Devices, maxAge)
-	if err != nil || !selection.NeedsLabels(w) {
+	if err != nil || !selection.NeedsLabels(d) {
 		s.Devices = devices
 		return err
 	}

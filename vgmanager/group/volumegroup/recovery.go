@@ -54,7 +54,7 @@ func (c *recoveries) open(ctx context.Context, class string) ([]v1alpha1.LVMReco
 
 // report writes the status of the LVMRecoveries of a device class. Only the first one is carried out
 // (recoveryPlans.next).
-func (c *recoveries) report(ctx context.Context, w state.Desired, first *v1alpha1.LVMRecovery,
+func (c *recoveries) report(ctx context.Context, d state.Desired, first *v1alpha1.LVMRecovery,
 	open []v1alpha1.LVMRecovery, o outcome) error {
 	now := metav1.NewTime(c.now())
 	for i := range open {
@@ -66,18 +66,18 @@ func (c *recoveries) report(ctx context.Context, w state.Desired, first *v1alpha
 			}
 			continue
 		}
-		status := plan.RecoveryStatus(o.Outcome, w, first, c.VolumesOf(ctx, w), now)
+		status := plan.RecoveryStatus(o.Outcome, d, first, c.VolumesOf(ctx, d), now)
 		if p := status.Plan; p != nil && (first.Status.Plan == nil || first.Status.Plan.ID != p.ID) {
 			if err := c.AddClaims(ctx, p); err != nil {
 				return err
 			}
-			if w.Open.Check != nil { // the message names the claims
+			if d.Open.Check != nil { // the message names the claims
 				withClaims := first.DeepCopy()
 				withClaims.Status = status
-				status = plan.RecoveryStatus(o.Outcome, w, withClaims, nil, now)
+				status = plan.RecoveryStatus(o.Outcome, d, withClaims, nil, now)
 			}
 		}
-		if err := c.plans.add(w.Name, recovery.UID, status.Plan); err != nil {
+		if err := c.plans.add(d.Name, recovery.UID, status.Plan); err != nil {
 			return err
 		}
 		if err := c.write(ctx, recovery, status); err != nil {

@@ -44,23 +44,23 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 }
 
 // writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w state.Desired,
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, d state.Desired,
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.entries.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
-		before = entryOf(status, w.Name)
-		after = plan.Entry(o.Outcome, w, before, metav1.NewTime(r.now()))
-		r.addOrphans(&after, removalTimes(w, before, o))
+		before = entryOf(status, d.Name)
+		after = plan.Entry(o.Outcome, d, before, metav1.NewTime(r.now()))
+		r.addOrphans(&after, removalTimes(d, before, o))
 		after = withoutSmallSteps(before, after)
-		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
+		return append(withoutEntry(status.Status.NodeStatus, d.Name), after)
 	})
 	return before, after, err
 }
 
 // removalTimes returns when orphans are removed, by name of the logical volume. If the node could not be observed, it
 // returns what the status says.
-func removalTimes(w state.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
+func removalTimes(d state.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
 	if !o.ObserveFailed {
-		return orphans.RemovalTimes(w, o.Node)
+		return orphans.RemovalTimes(d, o.Node)
 	}
 	times := map[string]time.Time{}
 	for _, orphan := range before.Orphans {

@@ -49,14 +49,14 @@ func (r wipeRecords) put(class string, record state.WipeRecord) error {
 
 // completed marks the wipes of devices as done that are blank now: an agent that was killed after a wipe did not. It is
 // called before the devices are used.
-func (r wipeRecords) completed(w state.Desired, s state.NodeState, devices []device.Device) error {
+func (r wipeRecords) completed(desired state.Desired, s state.NodeState, devices []device.Device) error {
 	for _, record := range s.Records.Wiped {
-		if record.Done || record.Class != string(w.UID) ||
+		if record.Done || record.Class != string(desired.UID) ||
 			!slices.ContainsFunc(devices, func(d device.Device) bool { return record.IsOf(s, d) }) {
 			continue
 		}
 		record.Done = true
-		if err := r.put(w.Name, record); err != nil {
+		if err := r.put(desired.Name, record); err != nil {
 			return err
 		}
 	}
@@ -76,49 +76,49 @@ type wiper struct {
 }
 
 // carried returns a function that reads a device right before it is wiped.
-func (x *wiper) carried(w state.Desired,
+func (x *wiper) carried(desired state.Desired,
 	target state.WipeTarget) func(context.Context, device.Device, bool) (string, error) {
 	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
 		pvs, err := x.lvm.ReadLabels(ctx, d.Name)
 		if err != nil {
 			return "", err
 		}
-		return selection.ProtectedByLabels(w, target, pvs, d.Number, labeled), nil
+		return selection.ProtectedByLabels(desired, target, pvs, d.Number, labeled), nil
 	}
 }
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
-func (x *wiper) wipe(ctx context.Context, w state.Desired, s state.NodeState, target state.WipeTarget) error {
+func (x *wiper) wipe(ctx context.Context, d state.Desired, s state.NodeState, target state.WipeTarget) error {
 	if !target.IsNamed() {
-		if err := x.notWipedElsewhere(ctx, w, s, target.Device); err != nil {
+		if err := x.notWipedElsewhere(ctx, d, s, target.Device); err != nil {
 			return err
 		}
 	}
-	if err := selection.CheckPeers(w, s, target.Device); err != nil {
+	if err := selection.CheckPeers(d, s, target.Device); err != nil {
 		return err
 	}
-	if err := x.objects.ConfirmApproved(ctx, w, s, target.Device); err != nil {
+	if err := x.objects.ConfirmApproved(ctx, d, s, target.Device); err != nil {
 		return err
 	}
-	volumes, err := x.checkGroups(ctx, w, target)
+	volumes, err := x.checkGroups(ctx, d, target)
 	if err != nil {
 		return err
 	}
-	record := selection.NewWipeRecord(w, s, target, x.now())
+	record := selection.NewWipeRecord(d, s, target, x.now())
 	record.Found = append(record.Found, volumes...)
-	record.Backup = filepath.Join(x.stateDir, "wiped", w.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
+	record.Backup = filepath.Join(x.stateDir, "wiped", d.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
 	options := device.WipeOptions{
 		Device: target.Device, PVs: state.PhysicalVolumes(s.Report), BackupDir: record.Backup,
-		Protected: func(pv device.PV) string { return selection.Protected(w, s.Report, target, pv) },
-		Carried:   x.carried(w, target),
+		Protected: func(pv device.PV) string { return selection.Protected(d, s.Report, target, pv) },
+		Carried:   x.carried(d, target),
 	}
-	if approval := selection.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
+	if approval := selection.ApprovalOf(d, s, target.Device, target.Reasons); d.Spec.Approval != "" && approval != nil {
 		record.Approved = approval.Spec.Fingerprint
 		record.Blank = s.Disks.Fingerprints.Blank(target.Device)
 		options.Fingerprint = s.Disks.Fingerprints.Of(target.Device, target.Reasons)
 		options.Reasons = target.Reasons
 	}
-	if err := x.recordWipe(ctx, w, record); err != nil {
+	if err := x.recordWipe(ctx, d, record); err != nil {
 		return err
 	}
 	if err := x.backUpGroups(ctx, target, record.Backup); err != nil {
@@ -126,14 +126,14 @@ func (x *wiper) wipe(ctx context.Context, w state.Desired, s state.NodeState, ta
 	}
 	result, reasons, err := x.devices.Wipe(ctx, options)
 	if len(reasons) > 0 {
-		return errors.Join(fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node,
-			device.Messages(reasons)), x.withdrawWipe(ctx, w, record))
+		return errors.Join(fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, d.Node,
+			device.Messages(reasons)), x.withdrawWipe(ctx, d, record))
 	}
 	if err != nil {
-		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)
+		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, d.Node, err)
 	}
 	record.Done = true
-	if err := x.records.put(w.Name, record); err != nil {
+	if err := x.records.put(d.Name, record); err != nil {
 		return err
 	}
 	allowed := "forceWipeDevicesAndDestroyAllData allows"
@@ -141,58 +141,58 @@ func (x *wiper) wipe(ctx context.Context, w state.Desired, s state.NodeState, ta
 		allowed = "wipeVolumeGroups allows"
 	}
 	contained := append(describeAll(result.Found), volumes...)
-	x.events.emit(w, corev1.EventTypeWarning, state.EventDeviceWiped, fmt.Sprintf(
+	x.events.emit(d, corev1.EventTypeWarning, state.EventDeviceWiped, fmt.Sprintf(
 		"device %s (%s) of node %s was wiped for device class %s, as %s: it contained %s; a backup of the overwritten "+
 			"data is in %s on the node",
-		target.Path, record.ID, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
+		target.Path, record.ID, d.Node, d.Name, allowed, strings.Join(contained, ", "), record.Backup))
 	return nil
 }
 
 // recordWipe records a wipe that is about to start, on the node and in the node status, which a node that is installed
 // again does not lose.
-func (x *wiper) recordWipe(ctx context.Context, w state.Desired, record state.WipeRecord) error {
-	if err := x.records.put(w.Name, record); err != nil {
+func (x *wiper) recordWipe(ctx context.Context, d state.Desired, record state.WipeRecord) error {
+	if err := x.records.put(d.Name, record); err != nil {
 		return err
 	}
-	err := x.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+	err := x.changeWiped(ctx, d, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
 		return selection.WithWipe(list, record)
 	})
 	if err != nil {
 		return fmt.Errorf("device %s of node %s was not wiped: record the wipe for device class %s: %w", record.Name,
-			w.Node, w.Name, err)
+			d.Node, d.Name, err)
 	}
 	return nil
 }
 
 // withdrawWipe removes the record of a wipe that changed nothing from the node status.
-func (x *wiper) withdrawWipe(ctx context.Context, w state.Desired, record state.WipeRecord) error {
-	return x.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+func (x *wiper) withdrawWipe(ctx context.Context, d state.Desired, record state.WipeRecord) error {
+	return x.changeWiped(ctx, d, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
 		return selection.WithoutWipe(list, record)
 	})
 }
 
 // changeWiped changes the wiped devices in the node status.
-func (x *wiper) changeWiped(ctx context.Context, w state.Desired,
+func (x *wiper) changeWiped(ctx context.Context, d state.Desired,
 	change func([]v1alpha1.WipedDevice) []v1alpha1.WipedDevice) error {
 	nodeStatus, err := x.entries.nodeStatus(ctx, x.objects.Live)
 	if err != nil {
 		return err
 	}
-	if !hasEntry(nodeStatus, w.Name) {
+	if !hasEntry(nodeStatus, d.Name) {
 		return fmt.Errorf("node status %s has no entry of the device class", x.objects.Node)
 	}
-	entry := entryOf(nodeStatus, w.Name)
+	entry := entryOf(nodeStatus, d.Name)
 	entry.WipedDevices = change(entry.WipedDevices)
-	return x.entries.replaceEntry(ctx, nodeStatus, w.Name, &entry)
+	return x.entries.replaceEntry(ctx, nodeStatus, d.Name, &entry)
 }
 
 // deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
-func (x *wiper) deactivateGroup(ctx context.Context, w state.Desired, s state.NodeState, a state.Action) error {
+func (x *wiper) deactivateGroup(ctx context.Context, d state.Desired, s state.NodeState, a state.Action) error {
 	target, _ := a.Target.(state.WipeTarget)
-	if err := selection.CheckPeers(w, s, target.Device); err != nil {
+	if err := selection.CheckPeers(d, s, target.Device); err != nil {
 		return err
 	}
-	if _, err := x.checkGroups(ctx, w, target); err != nil {
+	if _, err := x.checkGroups(ctx, d, target); err != nil {
 		return err
 	}
 	return x.lvm.Apply(ctx, a.Change)
@@ -200,7 +200,7 @@ func (x *wiper) deactivateGroup(ctx context.Context, w state.Desired, s state.No
 
 // checkGroups reads the volume groups that a wipe destroys again, from their devices, and the objects of the cluster.
 // It returns an error if one of the groups must not be destroyed, and otherwise descriptions of the groups.
-func (x *wiper) checkGroups(ctx context.Context, w state.Desired, target state.WipeTarget) ([]string, error) {
+func (x *wiper) checkGroups(ctx context.Context, d state.Desired, target state.WipeTarget) ([]string, error) {
 	if len(target.Groups) == 0 {
 		return nil, nil
 	}
@@ -209,14 +209,14 @@ func (x *wiper) checkGroups(ctx context.Context, w state.Desired, target state.W
 	for _, g := range target.Groups {
 		report, err := x.lvm.ReadDevices(ctx, device.Names(g.Devices)...)
 		if err != nil {
-			return nil, fmt.Errorf("check volume group %s of node %s before it is destroyed: %w", g.Name, w.Node, err)
+			return nil, fmt.Errorf("check volume group %s of node %s before it is destroyed: %w", g.Name, d.Node, err)
 		}
 		at := slices.IndexFunc(report.VGs, func(vg lvm.VG) bool { return vg.UUID == g.UUID })
 		if at < 0 {
 			return nil, errors.New(selection.DestructionProblem(g, nil, owners))
 		}
 		if problem := selection.DestructionProblem(g, &report.VGs[at], owners); problem != "" {
-			return nil, fmt.Errorf("device %s of node %s was not wiped: %s", target.Path, w.Node, problem)
+			return nil, fmt.Errorf("device %s of node %s was not wiped: %s", target.Path, d.Node, problem)
 		}
 		described = append(described, selection.DescribeDestroyed(&report.VGs[at]))
 	}
@@ -254,7 +254,8 @@ func describeAll(signatures []device.Signature) []string {
 
 // notWipedElsewhere checks the records that outlive the Node object, because a reinstalled machine does not have the
 // files.
-func (x *wiper) notWipedElsewhere(ctx context.Context, w state.Desired, s state.NodeState, d device.Device) error {
+func (x *wiper) notWipedElsewhere(ctx context.Context, desired state.Desired, s state.NodeState,
+	d device.Device) error {
 	records := &corev1.ConfigMap{}
 	err := x.objects.Live.Get(ctx, client.ObjectKey{Namespace: x.objects.Namespace,
 		Name: v1alpha1.WipedDevicesConfigMap}, records)
@@ -272,11 +273,12 @@ func (x *wiper) notWipedElsewhere(ctx context.Context, w state.Desired, s state.
 				key, v1alpha1.WipedDevicesConfigMap, err)
 		}
 		record := state.WipeRecord{ID: known.ID, Names: known.Names}
-		if known.DeviceClass != w.Name || known.ClassUID != string(w.UID) || !record.IsOf(s, d) {
+		if known.DeviceClass != desired.Name || known.ClassUID != string(desired.UID) || !record.IsOf(s, d) {
 			continue
 		}
 		return fmt.Errorf("disk %s of node %s was already wiped for device class %s before its Node was registered "+
-			"again; nothing is wiped a second time: to wipe it, run wipefs on the node", known.ID, w.Node, w.Name)
+			"again; nothing is wiped a second time: to wipe it, run wipefs on the node", known.ID,
+			desired.Node, desired.Name)
 	}
 	return nil
 }

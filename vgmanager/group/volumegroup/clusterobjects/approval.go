@@ -33,22 +33,22 @@ func ApprovalSelector(ctx context.Context, live client.Reader, namespace, node s
 }
 
 // Approvals returns the Approvals for a device class on this node, or none if it requires none.
-func (o *Objects) Approvals(ctx context.Context, w state.Desired) ([]v1alpha1.LVMDeviceApproval, error) {
-	if w.Spec.Approval == "" {
+func (o *Objects) Approvals(ctx context.Context, d state.Desired) ([]v1alpha1.LVMDeviceApproval, error) {
+	if d.Spec.Approval == "" {
 		return nil, nil
 	}
 	list := &v1alpha1.LVMDeviceApprovalList{}
 	if err := o.Client.List(ctx, list, client.InNamespace(o.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the LVMDeviceApprovals for device class %s: %w", w.Name, err)
+		return nil, fmt.Errorf("list the LVMDeviceApprovals for device class %s: %w", d.Name, err)
 	}
-	return selection.ApprovalsFor(list.Items, o.Node, w.Name), nil
+	return selection.ApprovalsFor(list.Items, o.Node, d.Name), nil
 }
 
 // ConfirmApproved reads the approvals of devices from the API server, because the cache may not know yet that one was
 // deleted. It returns an error if a device is not approved.
-func (o *Objects) ConfirmApproved(ctx context.Context, w state.Desired, s state.NodeState,
+func (o *Objects) ConfirmApproved(ctx context.Context, d state.Desired, s state.NodeState,
 	devices ...device.Device) error {
-	used, err := selection.UsedApprovals(w, s, devices)
+	used, err := selection.UsedApprovals(d, s, devices)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func (o *Objects) ConfirmApproved(ctx context.Context, w state.Desired, s state.
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && (live.UID != used[i].UID || !live.DeletionTimestamp.IsZero()):
 			return fmt.Errorf("device %s of node %s is not used: LVMDeviceApproval %s was deleted", devices[i].Name,
-				w.Node, used[i].Name)
+				d.Node, used[i].Name)
 		case err != nil:
 			return fmt.Errorf("read LVMDeviceApproval %s before device %s of node %s is used: %w", used[i].Name,
-				devices[i].Name, w.Node, err)
+				devices[i].Name, d.Node, err)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ const maxClaims = 20
 
 // NameVolumes adds the volumes at risk, by their claims, to the problems. If a claim cannot be determined, the
 // problem is reported without it.
-func (o *Objects) NameVolumes(ctx context.Context, w state.Desired, problems []state.Problem) {
+func (o *Objects) NameVolumes(ctx context.Context, d state.Desired, problems []state.Problem) {
 	concerned := func(p state.Problem) bool { return len(p.Volumes) > 0 || p.AffectsClass }
 	if !slices.ContainsFunc(problems, concerned) {
 		return
@@ -41,7 +41,7 @@ func (o *Objects) NameVolumes(ctx context.Context, w state.Desired, problems []s
 	for i := range problems {
 		if problems[i].AffectsClass {
 			for _, volume := range volumes {
-				if volume.Spec.DeviceClass == w.Name || volume.Spec.DeviceClass == "" && w.Spec.Default {
+				if volume.Spec.DeviceClass == d.Name || volume.Spec.DeviceClass == "" && d.Spec.Default {
 					problems[i].Volumes = append(problems[i].Volumes, volume.Status.VolumeID)
 				}
 			}
@@ -110,10 +110,10 @@ func (o *Objects) claimOf(ctx context.Context, volume *topolvmv1.LogicalVolume) 
 }
 
 // VolumesOf returns the volumes of a device class on this node according to the API, without their claims.
-func (o *Objects) VolumesOf(ctx context.Context, w state.Desired) []v1alpha1.RecoveryVolume {
+func (o *Objects) VolumesOf(ctx context.Context, d state.Desired) []v1alpha1.RecoveryVolume {
 	var list []v1alpha1.RecoveryVolume
 	for _, volume := range o.volumes(ctx) {
-		if volume.Spec.DeviceClass == w.Name || volume.Spec.DeviceClass == "" && w.Spec.Default {
+		if volume.Spec.DeviceClass == d.Name || volume.Spec.DeviceClass == "" && d.Spec.Default {
 			list = append(list, v1alpha1.RecoveryVolume{Name: volume.Status.VolumeID, Size: volume.Spec.Size.Value()})
 		}
 	}

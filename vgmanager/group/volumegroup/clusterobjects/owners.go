@@ -135,7 +135,7 @@ func (o *Objects) ReadDeletions(ctx context.Context) (map[string]v1alpha1.Delete
 
 // Absent returns the names of the volumes of a device class that the volume group does not have. A failed read is an
 // error, so that no volume is called present.
-func (o *Objects) Absent(ctx context.Context, w state.Desired, vg *lvm.VG) ([]string, error) {
+func (o *Objects) Absent(ctx context.Context, d state.Desired, vg *lvm.VG) ([]string, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := o.Client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
@@ -144,7 +144,7 @@ func (o *Objects) Absent(ctx context.Context, w state.Desired, vg *lvm.VG) ([]st
 	for i := range list.Items {
 		v := &list.Items[i]
 		ours := v.Spec.NodeName == o.Node &&
-			(v.Spec.DeviceClass == w.Name || v.Spec.DeviceClass == "" && w.Spec.Default)
+			(v.Spec.DeviceClass == d.Name || v.Spec.DeviceClass == "" && d.Spec.Default)
 		if ours && v.Status.VolumeID != "" && v.DeletionTimestamp.IsZero() && vg.LV(v.Status.VolumeID) == nil {
 			names = append(names, v.Status.VolumeID)
 		}

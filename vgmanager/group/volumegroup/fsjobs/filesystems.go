@@ -57,14 +57,14 @@ type Checks struct {
 }
 
 // Observe returns what uses the volumes that a recovery checks, and the progress of the check or the repair, or nil.
-func (c *Checks) Observe(ctx context.Context, w state.Desired, s state.NodeState) (state.Users, *state.FileSystemRun) {
-	run, vg := c.progress(w), ownership.GroupOf(w, s)
-	if w.Open.Check == nil || w.Open.Approved != nil || run != nil && run.Running || vg == nil {
+func (c *Checks) Observe(ctx context.Context, d state.Desired, s state.NodeState) (state.Users, *state.FileSystemRun) {
+	run, vg := c.progress(d), ownership.GroupOf(d, s)
+	if d.Open.Check == nil || d.Open.Approved != nil || run != nil && run.Running || vg == nil {
 		return state.Users{}, run
 	}
-	s.FileSystems.Run, s.FileSystems.Users = run, c.users(ctx, w, vg)
-	if run != nil && run.Other == "" && filesystems.IsCheckBlocked(w, s) {
-		c.Runs.forget(w.Name)
+	s.FileSystems.Run, s.FileSystems.Users = run, c.users(ctx, d, vg)
+	if run != nil && run.Other == "" && filesystems.IsCheckBlocked(d, s) {
+		c.Runs.forget(d.Name)
 		run = nil
 	}
 	return s.FileSystems.Users, run
@@ -72,12 +72,12 @@ func (c *Checks) Observe(ctx context.Context, w state.Desired, s state.NodeState
 
 // progress returns the progress of the check or of the approved repair of a class, or nil. A run that is no longer
 // requested is canceled. A repair ends after the current volume then.
-func (c *Checks) progress(w state.Desired) *state.FileSystemRun {
-	current := c.Runs.Of(w.Name, checkKey(w), c.Now(), func(p state.FileSystemRun) state.FileSystemRun {
+func (c *Checks) progress(d state.Desired) *state.FileSystemRun {
+	current := c.Runs.Of(d.Name, checkKey(d), c.Now(), func(p state.FileSystemRun) state.FileSystemRun {
 		p.Results = maps.Clone(p.Results)
 		return p
 	})
-	if current == nil || w.Open.Check == nil {
+	if current == nil || d.Open.Check == nil {
 		return nil
 	}
 	p := current.progress
@@ -88,22 +88,22 @@ func (c *Checks) progress(w state.Desired) *state.FileSystemRun {
 }
 
 // checkKey identifies the request for a run, or is "".
-func checkKey(w state.Desired) string {
+func checkKey(d state.Desired) string {
 	switch {
-	case w.Open.Check == nil:
+	case d.Open.Check == nil:
 		return ""
-	case w.Open.Approved != nil:
-		return "repair " + w.Open.Check.Recovery + " " + w.Open.Approved.PlanID
+	case d.Open.Approved != nil:
+		return "repair " + d.Open.Check.Recovery + " " + d.Open.Approved.PlanID
 	}
-	return "check " + w.Open.Check.Recovery
+	return "check " + d.Open.Check.Recovery
 }
 
 // users returns what uses the volumes that a recovery checks.
-func (c *Checks) users(ctx context.Context, w state.Desired, vg *lvm.VG) state.Users {
+func (c *Checks) users(ctx context.Context, d state.Desired, vg *lvm.VG) state.Users {
 	users := state.Users{Open: map[string]bool{}, MountPoints: map[string][]string{}}
 	var volumes []fsck.Volume
 	var targets []*lvm.LV
-	for _, name := range w.Open.Check.Volumes {
+	for _, name := range d.Open.Check.Volumes {
 		if lv := vg.LV(name); lv != nil && lv.Major != 0 {
 			volumes, targets = append(volumes, volumeOf(lv)), append(targets, lv)
 		}
@@ -171,12 +171,12 @@ func volumeOf(lv *lvm.LV) fsck.Volume {
 
 // Start checks or repairs the file systems of volumes in the background, one after the other. If the agent is
 // killed, the next one starts with the first volume again that has no result in the status.
-func (c *Checks) Start(ctx context.Context, w state.Desired, s state.NodeState, repair bool, uuids []string) {
-	work := &fileSystemWork{Checks: c, group: ownership.GroupOf(w, s).UUID, kinds: map[string]string{}}
-	work.run = &Run[state.FileSystemRun]{key: checkKey(w), progress: state.FileSystemRun{
+func (c *Checks) Start(ctx context.Context, d state.Desired, s state.NodeState, repair bool, uuids []string) {
+	work := &fileSystemWork{Checks: c, group: ownership.GroupOf(d, s).UUID, kinds: map[string]string{}}
+	work.run = &Run[state.FileSystemRun]{key: checkKey(d), progress: state.FileSystemRun{
 		Repairing: repair, Results: map[string]state.FileSystemResult{}}}
-	if w.Open.Approved != nil {
-		for _, v := range w.Open.Approved.Checked {
+	if d.Open.Approved != nil {
+		for _, v := range d.Open.Approved.Checked {
 			work.kinds[v.UUID] = v.FSType
 		}
 	}
@@ -184,7 +184,7 @@ func (c *Checks) Start(ctx context.Context, w state.Desired, s state.NodeState, 
 	if repair {
 		perform = work.repairAll
 	}
-	c.Runs.Start(ctx, w.Name, work.run, c.Now, c.Wake, func(ctx context.Context) error { return perform(ctx, uuids) })
+	c.Runs.Start(ctx, d.Name, work.run, c.Now, c.Wake, func(ctx context.Context) error { return perform(ctx, uuids) })
 }
 
 // fileSystemWork is a check or a repair of file systems.

@@ -37,15 +37,15 @@ type Trims struct {
 
 // Mounted returns the Mounted file systems of the thin pool of a class if a recovery frees space of the pool and is not
 // approved.
-func (t *Trims) Mounted(ctx context.Context, w state.Desired, vg *lvm.VG) state.Mounted {
-	asked := w.Open.Action == v1alpha1.RecoveryFreePoolSpace && w.Open.Approved == nil
-	if !asked || w.Spec.ThinPoolConfig == nil || vg == nil {
+func (t *Trims) Mounted(ctx context.Context, d state.Desired, vg *lvm.VG) state.Mounted {
+	asked := d.Open.Action == v1alpha1.RecoveryFreePoolSpace && d.Open.Approved == nil
+	if !asked || d.Spec.ThinPoolConfig == nil || vg == nil {
 		return state.Mounted{}
 	}
 	volumes := map[string]string{} // UUIDs of volumes by device
 	var devices []string
 	for i := range vg.LVs {
-		if lv := &vg.LVs[i]; lv.PoolName == w.Spec.ThinPoolConfig.Name && lv.Major != 0 {
+		if lv := &vg.LVs[i]; lv.PoolName == d.Spec.ThinPoolConfig.Name && lv.Major != 0 {
 			number := string(device.NewNumber(lv.Major, lv.Minor))
 			volumes[number] = lv.UUID
 			devices = append(devices, number)
@@ -61,12 +61,12 @@ func (t *Trims) Mounted(ctx context.Context, w state.Desired, vg *lvm.VG) state.
 
 // Progress returns the Progress for the approved plan of a class, or nil. It cancels the run of a plan that is no
 // longer approved.
-func (t *Trims) Progress(w state.Desired) *state.Trim {
+func (t *Trims) Progress(d state.Desired) *state.Trim {
 	key := ""
-	if w.Open.Action == v1alpha1.RecoveryFreePoolSpace && w.Open.Approved != nil {
-		key = w.Open.Approved.PlanID
+	if d.Open.Action == v1alpha1.RecoveryFreePoolSpace && d.Open.Approved != nil {
+		key = d.Open.Approved.PlanID
 	}
-	current := t.Runs.Of(w.Name, key, t.Now(), func(p state.Trim) state.Trim {
+	current := t.Runs.Of(d.Name, key, t.Now(), func(p state.Trim) state.Trim {
 		p.Failed = slices.Clone(p.Failed)
 		return p
 	})
@@ -93,11 +93,11 @@ func (t *Trims) tried(run *Run[state.Trim], failed string) {
 // Start trims the file systems of an approved plan in the background, one after the other. If the agent is killed,
 // the next one begins with the first volume again, which is harmless. Only one runs on a node, because the plan waits
 // for its end.
-func (t *Trims) Start(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) {
-	vg, name := ownership.GroupOf(w, s), w.Spec.ThinPoolConfig.Name
+func (t *Trims) Start(ctx context.Context, d state.Desired, s state.NodeState, uuids []string) {
+	vg, name := ownership.GroupOf(d, s), d.Spec.ThinPoolConfig.Name
 	run := &Run[state.Trim]{progress: state.Trim{Before: thinpool.Allocated(&vg.ThinPool(name).LV)},
-		key: w.Open.Approved.PlanID}
-	t.Runs.Start(ctx, w.Name, run, t.Now, t.Wake, func(ctx context.Context) error {
+		key: d.Open.Approved.PlanID}
+	t.Runs.Start(ctx, d.Name, run, t.Now, t.Wake, func(ctx context.Context) error {
 		return t.trimVolumes(ctx, run, vg.UUID, name, uuids)
 	})
 }

@@ -43,9 +43,9 @@ type Groups struct {
 
 // Observe reads the devices with the label of a physical volume that LVM does not list, if a decision depends on them.
 // It starts a process only if there are such devices.
-func (h *Groups) Observe(ctx context.Context, w state.Desired, s state.NodeState,
+func (h *Groups) Observe(ctx context.Context, desired state.Desired, s state.NodeState,
 	maxAge time.Duration) state.Hidden {
-	devices := hiddengroup.LabelsToRead(w, s)
+	devices := hiddengroup.LabelsToRead(desired, s)
 	if len(devices) == 0 {
 		return state.Hidden{}
 	}
@@ -72,7 +72,7 @@ func (h *Groups) Observe(ctx context.Context, w state.Desired, s state.NodeState
 
 // Unhide adds the devices of a volume group to LVM's devices file. It reads the labels again before, and checks the
 // result.
-func (h *Groups) Unhide(ctx context.Context, w state.Desired, g state.HiddenGroup) error {
+func (h *Groups) Unhide(ctx context.Context, desired state.Desired, g state.HiddenGroup) error {
 	pvs, err := h.LVM.ReadLabels(ctx, device.Names(g.Devices)...)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (h *Groups) Unhide(ctx context.Context, w state.Desired, g state.HiddenGrou
 		}
 		if !slices.ContainsFunc(pvs, same) {
 			return fmt.Errorf("device %s of node %s no longer has a physical volume of volume group %s", d.Name,
-				w.Node, g.UUID)
+				desired.Node, g.UUID)
 		}
 	}
 	for _, d := range g.Devices {
@@ -91,7 +91,7 @@ func (h *Groups) Unhide(ctx context.Context, w state.Desired, g state.HiddenGrou
 		if errors.Is(err, lvm.ErrNotEnabled) {
 			return fmt.Errorf("node %s has no devices file, so something else hides volume group %s: "+
 				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7)): %w",
-				w.Node, w.Name, err)
+				desired.Node, desired.Name, err)
 		}
 		if err != nil {
 			return err
@@ -101,11 +101,11 @@ func (h *Groups) Unhide(ctx context.Context, w state.Desired, g state.HiddenGrou
 	if err != nil {
 		return err
 	}
-	if vg := report.VG(w.Name); vg == nil || vg.UUID != g.UUID {
+	if vg := report.VG(desired.Name); vg == nil || vg.UUID != g.UUID {
 		return fmt.Errorf(
 			"LVM still does not list volume group %s (%s) of node %s, although its devices are in the devices file: "+
-				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", w.Name,
-			g.UUID, w.Node)
+				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", desired.Name,
+			g.UUID, desired.Node)
 	}
 	return nil
 }

@@ -64,30 +64,30 @@ type Removal struct {
 
 // Observe returns which logical volumes are removed, and which are being erased. The records are read only if the
 // volume group has orphans. If something cannot be read, nothing is removed.
-func (p *Removal) Observe(ctx context.Context, w state.Desired, s state.NodeState,
+func (p *Removal) Observe(ctx context.Context, d state.Desired, s state.NodeState,
 	maxAge time.Duration) state.Orphans {
-	if _, set := w.Spec.DeletedVolumeRetention.Duration(); !set || w.Deleting || !p.hasOrphans(w.Name) {
+	if _, set := d.Spec.DeletedVolumeRetention.Duration(); !set || d.Deleting || !p.hasOrphans(d.Name) {
 		return s.Orphans
 	}
 	if maxAge == 0 || p.Now().Sub(p.deletions.time) > deletionsAge {
 		records, err := p.Objects.ReadDeletions(ctx)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot find out which orphans are to be removed", "deviceClass", w.Name)
+			log.FromContext(ctx).Error(err, "cannot find out which orphans are to be removed", "deviceClass", d.Name)
 			s.Orphans.Deletions = p.deletions.records // only for the status
 			return s.Orphans
 		}
 		p.deletions = deletions{p.Now(), records}
 	}
 	s.Orphans.Deletions = p.deletions.records
-	if len(orphans.Expired(w, s, p.Now())) == 0 {
+	if len(orphans.Expired(d, s, p.Now())) == 0 {
 		return s.Orphans
 	}
 	s.Owners = p.Objects.ReadOwners(ctx)
 	if s.Owners.Err != nil {
 		log.FromContext(ctx).Error(s.Owners.Err, "cannot find out whether orphans belong to objects of the cluster",
-			"deviceClass", w.Name)
+			"deviceClass", d.Name)
 	}
-	s.Orphans.Expired = orphans.Expired(w, s, p.Now())
+	s.Orphans.Expired = orphans.Expired(d, s, p.Now())
 	return s.Orphans
 }
 
@@ -99,7 +99,7 @@ func (p *Removal) hasOrphans(class string) bool {
 
 // RemoveDeleted erases and removes logical volumes of deleted LogicalVolumes. It first reads the records and the
 // objects of the cluster again.
-func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) error {
+func (p *Removal) RemoveDeleted(ctx context.Context, d state.Desired, s state.NodeState, uuids []string) error {
 	var err error
 	if s.Orphans.Deletions, err = p.Objects.ReadDeletions(ctx); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.No
 	if s.Owners.Err != nil {
 		return s.Owners.Err
 	}
-	expired := sets.New(orphans.Expired(w, s, p.Now())...)
-	vg := ownership.GroupOf(w, s)
+	expired := sets.New(orphans.Expired(d, s, p.Now())...)
+	vg := ownership.GroupOf(d, s)
 	due := 0
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
@@ -118,31 +118,31 @@ func (p *Removal) RemoveDeleted(ctx context.Context, w state.Desired, s state.No
 		}
 		if !expired.Has(lv.Name) {
 			return fmt.Errorf("logical volume %s/%s on node %s is not removed: it belongs to an object of the "+
-				"cluster again, or its record has changed", w.Name, lv.Name, w.Node)
+				"cluster again, or its record has changed", d.Name, lv.Name, d.Node)
 		}
 		due++
 	}
 	if due == 0 {
 		return errors.New("no logical volume to remove is left")
 	}
-	removed, err := p.eraseAndRemove(ctx, w, vg, uuids)
+	removed, err := p.eraseAndRemove(ctx, d, vg, uuids)
 	if len(removed) > 0 {
-		p.reportDeleted(ctx, w, s, removed)
+		p.reportDeleted(ctx, d, s, removed)
 	}
 	return err
 }
 
 // reportDeleted logs removed logical volumes, and emits an event.
-func (p *Removal) reportDeleted(ctx context.Context, w state.Desired, s state.NodeState, names []string) {
+func (p *Removal) reportDeleted(ctx context.Context, desired state.Desired, s state.NodeState, names []string) {
 	for _, name := range names {
 		d := s.Orphans.Deletions[name]
-		log.FromContext(ctx).Info("removed the logical volume of a deleted LogicalVolume", "deviceClass", w.Name,
+		log.FromContext(ctx).Info("removed the logical volume of a deleted LogicalVolume", "deviceClass", desired.Name,
 			"lv", name, "logicalVolume", d.LogicalVolume)
 	}
-	p.Emit(w, corev1.EventTypeNormal, state.EventDeletedVolumeRemoved, fmt.Sprintf(
+	p.Emit(desired, corev1.EventTypeNormal, state.EventDeletedVolumeRemoved, fmt.Sprintf(
 		"logical volumes removed from volume group %s on node %s: %s: their LogicalVolumes were deleted while the "+
-			"Node did not exist, more than %s ago (deletedVolumeRetention)", w.Name, w.Node,
-		limited(names), w.Spec.DeletedVolumeRetention))
+			"Node did not exist, more than %s ago (deletedVolumeRetention)", desired.Name, desired.Node,
+		limited(names), desired.Spec.DeletedVolumeRetention))
 }
 
 // maxNamed is the maximum number of volumes that the event names.

@@ -23,10 +23,10 @@ func (e *Erasing) Error() string { return e.Text }
 // eraseAndRemove erases logical volumes if their class requires that, one after the other, and removes those for which
 // this is complete. It returns the names of those that it removed, and *erasing if volumes are left. The caller has
 // checked that nothing needs them.
-func (p *Removal) eraseAndRemove(ctx context.Context, w state.Desired, vg *lvm.VG,
+func (p *Removal) eraseAndRemove(ctx context.Context, d state.Desired, vg *lvm.VG,
 	volumes []string) (removed []string, left error) {
-	if _, published := p.Classes.Class(w.Name); !published {
-		return nil, &Erasing{fmt.Sprintf("device class %s is not set up on node %s yet", w.Name, w.Node)}
+	if _, published := p.Classes.Class(d.Name); !published {
+		return nil, &Erasing{fmt.Sprintf("device class %s is not set up on node %s yet", d.Name, d.Node)}
 	}
 	var ready []string
 	for i := range vg.LVs {
@@ -34,15 +34,15 @@ func (p *Removal) eraseAndRemove(ctx context.Context, w state.Desired, vg *lvm.V
 		if !slices.Contains(volumes, lv.UUID) {
 			continue
 		}
-		progress, err := p.Classes.EraseVolume(ctx, p.Eraser, w.Name, lv.Name)
+		progress, err := p.Classes.EraseVolume(ctx, p.Eraser, d.Name, lv.Name)
 		if err != nil {
-			left = fmt.Errorf("logical volume %s/%s on node %s: %s", w.Name, lv.Name, w.Node,
+			left = fmt.Errorf("logical volume %s/%s on node %s: %s", d.Name, lv.Name, d.Node,
 				status.Convert(err).Message())
 			break
 		}
 		if progress != "" {
-			p.Erasing[w.Name] = []string{lv.Name}
-			left = &Erasing{fmt.Sprintf("%s/%s: %s", w.Name, lv.Name, progress)}
+			p.Erasing[d.Name] = []string{lv.Name}
+			left = &Erasing{fmt.Sprintf("%s/%s: %s", d.Name, lv.Name, progress)}
 			break
 		}
 		ready, removed = append(ready, lv.UUID), append(removed, lv.Name)
@@ -50,7 +50,7 @@ func (p *Removal) eraseAndRemove(ctx context.Context, w state.Desired, vg *lvm.V
 	if len(ready) == 0 {
 		return nil, left
 	}
-	if err := p.LVM.Apply(ctx, lvm.LVRemoveByUUID{VG: w.Name, UUIDs: ready}); err != nil {
+	if err := p.LVM.Apply(ctx, lvm.LVRemoveByUUID{VG: d.Name, UUIDs: ready}); err != nil {
 		return nil, err
 	}
 	return removed, left
@@ -77,11 +77,11 @@ func (p *Removal) StopErasing(ctx context.Context, group string, removing []stri
 }
 
 // RemoveOrphans erases and deletes orphans of an approved plan. It first reads the objects of the cluster again.
-func (p *Removal) RemoveOrphans(ctx context.Context, w state.Desired, s state.NodeState, uuids []string) error {
+func (p *Removal) RemoveOrphans(ctx context.Context, d state.Desired, s state.NodeState, uuids []string) error {
 	s.Owners = p.Objects.ReadOwners(ctx)
-	if problem := orphans.Problem(w, s); problem != "" {
+	if problem := orphans.Problem(d, s); problem != "" {
 		return errors.New(problem)
 	}
-	_, err := p.eraseAndRemove(ctx, w, ownership.GroupOf(w, s), uuids)
+	_, err := p.eraseAndRemove(ctx, d, ownership.GroupOf(d, s), uuids)
 	return err
 }

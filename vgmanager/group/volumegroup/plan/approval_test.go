@@ -115,9 +115,9 @@ func TestPlanOfApprovals(t *testing.T) {
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
-		w.Consent.Approvals = selection.ApprovalsFor(tt.approvals, w.Node, w.Name)
-		p := New(w, tt.seen)
+		d := testDesired(tt.spec)
+		d.Consent.Approvals = selection.ApprovalsFor(tt.approvals, d.Node, d.Name)
+		p := New(d, tt.seen)
 		if got := summary(p); got != tt.want || !strings.Contains(p.Note, tt.note) || tt.note == "" && p.Note != "" {
 			t.Errorf("%s: got %q, %q, want %q (%v)", name, got, p.Note, tt.want, p.Problems)
 		}
@@ -153,10 +153,10 @@ func TestAnApprovalCoversWhatTheWipeLeaves(t *testing.T) {
 	} {
 		r := record
 		tt.change(&r)
-		w := testWanted(spec)
-		w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approval}
+		d := testDesired(spec)
+		d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approval}
 		s := observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}, Records: state.Records{Wiped: []state.WipeRecord{r}}}, tt.device)
-		if got := summary(New(w, s)); got != tt.want {
+		if got := summary(New(d, s)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
@@ -181,59 +181,59 @@ func TestAnApprovalIsForOneNodeAndClass(t *testing.T) {
 func TestADoubtfulDeviceIsRead(t *testing.T) {
 	ceph := device.Signature{Type: "ceph_bluestore"}
 	found := device.Reason{Code: device.CephBlueStore, Message: "x", Signature: &ceph}
-	w := testWanted(requiring(forced("/dev/disk/by-id/b")))
-	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
+	d := testDesired(requiring(forced("/dev/disk/by-id/b")))
+	d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
 	s := observed(state.NodeState{Disks: state.Disks{Paths: paths("b")}}, disk("b"))
-	p := New(w, s)
+	p := New(d, s)
 	if len(p.Doubtful) != 1 || summary(p) != "Progressing" {
 		t.Fatalf("got %s, %v", summary(p), p.Doubtful)
 	}
 	s.Disks.Probed = map[device.Number][]device.Reason{disk("b").Number: {found}}
-	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing WipeDevice" {
+	if p := New(d, s); len(p.Doubtful) > 0 || summary(p) != "Progressing WipeDevice" {
 		t.Errorf("after it was read: got %s, %v", summary(p), p.Doubtful)
 	}
 	s.Disks.Probed[disk("b").Number] = nil
-	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing" {
+	if p := New(d, s); len(p.Doubtful) > 0 || summary(p) != "Progressing" {
 		t.Errorf("if it is blank: got %s, %v", summary(p), p.Doubtful)
 	}
 }
 
 func TestTheVerdictNamesTheApproval(t *testing.T) {
-	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
+	d := testDesired(requiring(v1alpha1.LVMVolumeGroupSpec{}))
 	verdict := func() selection.Verdict {
-		return selection.Judge([]selection.ClassState{{Desired: w, Node: observed(state.NodeState{}, disk("b"))}}, disk("b"))[0]
+		return selection.Judge([]selection.ClassState{{Desired: d, Node: observed(state.NodeState{}, disk("b"))}}, disk("b"))[0]
 	}
 	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.AwaitingApproval}) {
 		t.Errorf("got %+v", v)
 	}
 	larger := disk("b")
 	larger.Size++
-	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(larger)}
+	d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(larger)}
 	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.ChangedSinceReview}) {
 		t.Errorf("got %+v", v)
 	}
-	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
 	if v := verdict(); !v.Eligible {
 		t.Errorf("got %+v", v)
 	}
 }
 
 func TestUsedApprovals(t *testing.T) {
-	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
+	d := testDesired(requiring(v1alpha1.LVMVolumeGroupSpec{}))
 	s := observed(state.NodeState{Report: &lvm.Report{}}, disk("b"))
-	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
+	if _, err := selection.UsedApprovals(d, s, s.Devices); err == nil {
 		t.Error("a device without an approval is used")
 	}
-	w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
-	if used, err := selection.UsedApprovals(w, s, s.Devices); err != nil || len(used) != 1 {
+	d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	if used, err := selection.UsedApprovals(d, s, s.Devices); err != nil || len(used) != 1 {
 		t.Errorf("got %v, %v", used, err)
 	}
 	s.Disks.Probed = map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable}}}
-	if _, err := selection.UsedApprovals(w, s, s.Devices); err == nil {
+	if _, err := selection.UsedApprovals(d, s, s.Devices); err == nil {
 		t.Error("a device that could not be read is used")
 	}
-	w.Spec.Approval = ""
-	if used, err := selection.UsedApprovals(w, s, s.Devices); err != nil || used != nil {
+	d.Spec.Approval = ""
+	if used, err := selection.UsedApprovals(d, s, s.Devices); err != nil || used != nil {
 		t.Errorf("not required: got %v, %v", used, err)
 	}
 }

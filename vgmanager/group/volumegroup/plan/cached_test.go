@@ -47,11 +47,11 @@ func TestDrainWithACache(t *testing.T) {
 			spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: "n1", Device: "pv-" + tt.device,
 				Action: v1alpha1.DeviceActionDrain}}
 		}
-		w := testWanted(spec)
-		class := publication.ClassOf(w, nil, vg.UUID)
+		d := testDesired(spec)
+		class := publication.ClassOf(d, nil, vg.UUID)
 		s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c"), disk("d")}, Class: &class}
 		s.Disks.Identities = device.Identities(s.Devices)
-		p := New(w, s)
+		p := New(d, s)
 		var says []string
 		if tt.says != "" {
 			says = []string{tt.says}

@@ -81,7 +81,7 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n1"}
 	theirs := []string{"lvms", "lvms.cluster=c9", "lvms.class=vg1", "lvms.node=n1"}
 	moved := []string{"lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n9"}
-	other := func(w *state.Desired) { w.Others = []state.Other{{Name: "vg2"}} }
+	other := func(d *state.Desired) { d.Others = []state.Other{{Name: "vg2"}} }
 	adopting := destroying("uuid-vg1", "b")
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "uuid-vg1"}}
 	tests := map[string]struct {
@@ -162,7 +162,7 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 			seen: seenWith("b c", group("c"), edit(foreignGroup("vg1", theirs, "b"), func(vg *lvm.VG) {
 				vg.LVs[0].Attr = "-wi-ao----"
 			})), says: []string{"in use: vg1/data"}},
-		"the class is deleted": {spec: destroying("vg1", "b"), change: func(w *state.Desired) { w.Deleting = true },
+		"the class is deleted": {spec: destroying("vg1", "b"), change: func(d *state.Desired) { d.Deleting = true },
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))), want: "finished"},
 		"a second time, by name": {spec: destroying("vg1", "b"), want: "Failed",
 			seen: seenWith("b", inactive(foreignGroup("vg1", theirs, "b"))),
@@ -184,14 +184,14 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 	beside.says = []string{"nothing is wiped a second time"}
 	tests["a second time, by UUID, but with other content on the disk"] = beside
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
+		d := testDesired(tt.spec)
 		if tt.change != nil {
-			tt.change(&w)
+			tt.change(&d)
 		}
 		if tt.edit != nil {
 			tt.edit(&tt.seen)
 		}
-		checkPlan(t, name, New(w, tt.seen), tt.want, tt.says)
+		checkPlan(t, name, New(d, tt.seen), tt.want, tt.says)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestPlanOfHiddenVolumeGroupsToDestroy(t *testing.T) {
 			"Failed", []string{"also has the devices /dev/sdc"}},
 		"unreadable": {destroying("vg1", "b"), failed, "Failed", []string{"input/output error"}},
 	} {
-		checkPlan(t, name, New(testWanted(tt.spec), tt.seen), tt.want, tt.says)
+		checkPlan(t, name, New(testDesired(tt.spec), tt.seen), tt.want, tt.says)
 	}
 }
 

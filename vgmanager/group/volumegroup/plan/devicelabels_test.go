@@ -139,9 +139,9 @@ func TestChoiceOfDevicesByLabels(t *testing.T) {
 			Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone}, want: "Ready"},
 	} {
 		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
-		w := testWanted(tt.spec)
-		w.Others = tt.others
-		p := New(w, tt.seen)
+		d := testDesired(tt.spec)
+		d.Others = tt.others
+		p := New(d, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
@@ -167,8 +167,8 @@ func TestALabelRemovesNothing(t *testing.T) {
 		"too small, which the labels do not change": {large,
 			[]device.Device{labeledDisk("b", "fast"), disk("c")}, "Progressing CordonDevice /dev/sdb"},
 	} {
-		w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: tt.selector})
-		p := New(w, state.NodeState{Report: report(group("b", "c")), Devices: tt.devices, Class: thickDone, Before: before,
+		d := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: tt.selector})
+		p := New(d, state.NodeState{Report: report(group("b", "c")), Devices: tt.devices, Class: thickDone, Before: before,
 			Disks: state.Disks{Identities: device.Identities(tt.devices)}})
 		checkPlan(t, name, p, tt.want, nil)
 	}

@@ -25,9 +25,9 @@ var errArchive = errors.New("ls: cannot access '/etc/lvm/archive'")
 
 // closedClass returns the class of a device class that is being deleted.
 func closedClass(spec v1alpha1.LVMVolumeGroupSpec) *deviceclass.Class {
-	w := testWanted(spec)
-	w.Deleting = true
-	class := publication.ClassOf(w, nil, "vg")
+	d := testDesired(spec)
+	d.Deleting = true
+	class := publication.ClassOf(d, nil, "vg")
 	return &class
 }
 
@@ -65,24 +65,24 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 			vg.Hidden = []lvm.LV{{Name: "pvmove0", MoveSource: "pv-b", Attr: "p-C-aom---"}}
 		}), kind: state.AbortMove},
 		"a cordon ends": {group: used, kind: state.Uncordon},
-		"the group is removed while it leaves": {change: func(w *state.Desired) { w.Leaving = true }, group: group("b"),
+		"the group is removed while it leaves": {change: func(d *state.Desired) { d.Leaving = true }, group: group("b"),
 			kind: state.RemoveVG},
-		"the group is removed": {change: func(w *state.Desired) { w.Deleting = true }, group: group("b"), kind: state.RemoveVG},
-		"the pool is removed": {spec: thinClass, change: func(w *state.Desired) { w.Leaving = true }, group: withPool(group("b")),
+		"the group is removed": {change: func(d *state.Desired) { d.Deleting = true }, group: group("b"), kind: state.RemoveVG},
+		"the pool is removed": {spec: thinClass, change: func(d *state.Desired) { d.Leaving = true }, group: withPool(group("b")),
 			kind: state.RemovePool},
 	} {
-		w := testWanted(test.spec)
+		d := testDesired(test.spec)
 		if test.change != nil {
-			test.change(&w)
+			test.change(&d)
 		}
 		s := state.NodeState{Report: report(test.group)}
-		if p := New(w, s); p.Action.Kind != test.kind {
+		if p := New(d, s); p.Action.Kind != test.kind {
 			t.Errorf("%s: without doubt, the action is %q, want %q (%v)", name, p.Action.Kind, test.kind, p.Problems)
 		}
 		for doubt, change := range doubts {
 			s := state.NodeState{Report: report(edit(test.group, func(vg *lvm.VG) { vg.Seqno = 7 }))}
 			change(&s)
-			if p := New(w, s); p.Action.Kind.Waits(&test.group, "in doubt") != "" || p.Finished {
+			if p := New(d, s); p.Action.Kind.Waits(&test.group, "in doubt") != "" || p.Finished {
 				t.Errorf("%s, %s: the action is %q", name, doubt, p.Action.Kind)
 			}
 		}
@@ -101,22 +101,22 @@ var doubts = map[string]func(*state.NodeState){
 
 func TestDoubtfulMetadataClosesTheClass(t *testing.T) {
 	for name, r := range map[string]state.Replaced{"a failed read": {Err: errArchive}, "replaced": {Volumes: []string{"y"}}} {
-		w, s := testWanted(v1alpha1.LVMVolumeGroupSpec{}), state.NodeState{Report: report(group("b")), Metadata: state.Metadata{Replaced: r}}
-		a := New(w, s).Action
+		d, s := testDesired(v1alpha1.LVMVolumeGroupSpec{}), state.NodeState{Report: report(group("b")), Metadata: state.Metadata{Replaced: r}}
+		a := New(d, s).Action
 		if a.Kind != state.PublishClass || classOf(a).Closed == "" || classOf(a).NoRemoval == "" {
 			t.Errorf("%s: got %+v", name, a)
 		}
 		s.Class = classOf(a)
-		if again := New(w, s).Action; again.Kind != state.Nothing {
+		if again := New(d, s).Action; again.Kind != state.Nothing {
 			t.Errorf("%s: called twice: got %+v", name, again)
 		}
 		s.Metadata.Replaced = state.Replaced{}
-		if open := New(w, s).Action; open.Kind != state.PublishClass || classOf(open).Closed+classOf(open).NoRemoval != "" {
+		if open := New(d, s).Action; open.Kind != state.PublishClass || classOf(open).Closed+classOf(open).NoRemoval != "" {
 			t.Errorf("%s: afterward: got %+v", name, open)
 		}
-		w.Open.Orphans = []string{"lv"}
+		d.Open.Orphans = []string{"lv"}
 		s.Metadata.Replaced = r
-		if p, problem := orphans.NewPlan(w, s, metav1.Time{}); p != nil || problem == "" {
+		if p, problem := orphans.NewPlan(d, s, metav1.Time{}); p != nil || problem == "" {
 			t.Errorf("%s: orphans: got %+v", name, p)
 		}
 	}
@@ -147,11 +147,11 @@ func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
 		"nothing":                            {state.Owners{}, ""},
 	} {
 		for _, leaving := range []bool{true, false} {
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			w.Spec.Default = true
-			w.Leaving, w.Deleting = leaving, !leaving
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+			d.Spec.Default = true
+			d.Leaving, d.Deleting = leaving, !leaving
 			s := state.NodeState{Report: report(group("b")), Owners: test.owners}
-			p := New(w, s)
+			p := New(d, s)
 			said := strings.Join(p.Messages(), "; ")
 			switch {
 			case test.says == "" && p.Action.Kind != state.RemoveVG:
@@ -164,7 +164,7 @@ func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
 			s.Report.VGs = append(s.Report.VGs, edit(group("z"), func(vg *lvm.VG) {
 				vg.Name, vg.LVs = "other", []lvm.LV{{Name: "volume-0", Attr: "-wi-a-----"}}
 			}))
-			if p := New(w, s); test.owners.Err == nil && p.Action.Kind != state.RemoveVG {
+			if p := New(d, s); test.owners.Err == nil && p.Action.Kind != state.RemoveVG {
 				t.Errorf("%s, in another volume group: got %+v", name, p)
 			}
 		}
@@ -174,33 +174,33 @@ func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
 // TestHealthIsTrueOnlyIfItWasLookedAt: a volume group that waits for its removal is maintained and reported as before.
 func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 	now := metav1.Now()
-	conditions := func(w state.Desired, s state.NodeState) map[string]metav1.ConditionStatus {
+	conditions := func(d state.Desired, s state.NodeState) map[string]metav1.ConditionStatus {
 		found := map[string]metav1.ConditionStatus{}
-		for _, c := range Entry((state.Outcome{Node: s, Plan: New(w, s)}), w, s.Before, now).Conditions {
+		for _, c := range Entry((state.Outcome{Node: s, Plan: New(d, s)}), d, s.Before, now).Conditions {
 			found[c.Type] = c.Status
 		}
 		return found
 	}
-	w := testWanted(thinClass)
-	w.Deleting = true
+	d := testDesired(thinClass)
+	d.Deleting = true
 	s := state.NodeState{Report: report(edit(withPool(group("b", "c"), "pvc-1"), lost)), Class: closedClass(thinClass)}
-	if got := conditions(w, s); got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionFalse {
+	if got := conditions(d, s); got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionFalse {
 		t.Errorf("a device is missing while volumes are waited for: %v", got)
 	}
 	s.Report = report(withPool(group("b"), "pvc-1"))
-	if got := conditions(w, s); got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionTrue ||
+	if got := conditions(d, s); got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionTrue ||
 		got[v1alpha1.ConditionThinPoolHealthy] != metav1.ConditionTrue {
 		t.Errorf("volumes are waited for: %v", got)
 	}
 	s.Report = report(withPool(group("b")))
-	for kind, status := range conditions(w, s) {
+	for kind, status := range conditions(d, s) {
 		if status != metav1.ConditionUnknown {
 			t.Errorf("while it is removed: %s is %s", kind, status)
 		}
 	}
-	w.Deleting = false
+	d.Deleting = false
 	s.Report, s.Before.PhysicalVolumes = report(), []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
-	got := conditions(w, s)
+	got := conditions(d, s)
 	if got[v1alpha1.ConditionDevicesHealthy] != metav1.ConditionFalse ||
 		got[v1alpha1.ConditionVolumesHealthy] != metav1.ConditionUnknown ||
 		got[v1alpha1.ConditionThinPoolHealthy] != metav1.ConditionUnknown {
@@ -210,22 +210,22 @@ func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 
 // TestDoubtIsEndedByItsRecovery: the restore of the metadata is planned whether or not it is in doubt.
 func TestDoubtIsEndedByItsRecovery(t *testing.T) {
-	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
+	d, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
 	s.Metadata.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
-	certain, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{})
+	certain, why, _ := rollback.NewPlan(d, s, nil, metav1.Time{})
 	if certain == nil {
 		t.Fatal(why)
 	}
 	s.Metadata.Replaced = state.Replaced{Volumes: []string{"y"}}
 	s.Pool.Fault = lvm.ErrTransaction
-	if p, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
+	if p, why, _ := rollback.NewPlan(d, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
 		t.Errorf("got %+v, %s", p, why)
 	}
-	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
-	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
+	d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
+	if a := New(d, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("the approved plan is not carried out: %s", a.Kind)
 	}
-	if p, why, _ := poolrepair.NewPlan(w, s, nil, metav1.Time{}); p != nil || why == "" {
+	if p, why, _ := poolrepair.NewPlan(d, s, nil, metav1.Time{}); p != nil || why == "" {
 		t.Errorf("the pool is repaired while the metadata is in doubt: %+v", p)
 	}
 }
@@ -235,23 +235,23 @@ func TestDoubtIsEndedByItsRecovery(t *testing.T) {
 // it has now.
 func TestARemovalDoesNotStopARecovery(t *testing.T) {
 	for _, leaving := range []bool{true, false} {
-		w, s := rolledBackThick()
-		w.Leaving, w.Deleting = leaving, !leaving
+		d, s := rolledBackThick()
+		d.Leaving, d.Deleting = leaving, !leaving
 		s.Class = closedClass(v1alpha1.LVMVolumeGroupSpec{})
-		before := New(w, s)
+		before := New(d, s)
 		if before.Action.Kind != state.PublishClass || classOf(before.Action).Closed == "" {
 			t.Fatalf("leaving %t: before the approval: %+v", leaving, before.Action)
 		}
 		s.Class = classOf(before.Action)
-		if a := New(w, s).Action; a.Kind != state.Nothing {
+		if a := New(d, s).Action; a.Kind != state.Nothing {
 			t.Errorf("leaving %t: without the approval: %s", leaving, a.Kind)
 		}
-		restore, why, _ := rollback.NewPlan(w, s, nil, metav1.Time{})
+		restore, why, _ := rollback.NewPlan(d, s, nil, metav1.Time{})
 		if restore == nil {
 			t.Fatal(why)
 		}
-		w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
-		if p := New(w, s); p.Action.Kind != state.RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
+		d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
+		if p := New(d, s); p.Action.Kind != state.RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
 			t.Errorf("leaving %t: the approved plan is not carried out: %s (%s), %v", leaving, p.Action.Kind, p.State,
 				p.Messages())
 		}
@@ -260,12 +260,12 @@ func TestARemovalDoesNotStopARecovery(t *testing.T) {
 
 // rolledBackThick is a node with an empty volume group, and earlier metadata of it with a volume of the cluster.
 func rolledBackThick() (state.Desired, state.NodeState) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	w.Open.Action = v1alpha1.RecoveryRestoreMetadata
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+	d.Open.Action = v1alpha1.RecoveryRestoreMetadata
 	present, earlier := metadataWith(), metadataWith(shown("volume-0", linear(0, 1, "p0", 0)))
 	present.Seqno, earlier.Seqno = 4, 7
 	vg := groupWith(present)
 	vg.Tags, vg.Seqno = group("b").Tags, present.Seqno
-	return w, state.NodeState{Report: report(*vg), Metadata: state.Metadata{Seen: state.Seen{Seqno: 7}, Rollback: state.Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}},
+	return d, state.NodeState{Report: report(*vg), Metadata: state.Metadata{Seen: state.Seen{Seqno: 7}, Rollback: state.Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}},
 		Owners: ownersOf(state.VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true})}
 }

@@ -42,7 +42,7 @@ func withThick(vg lvm.VG, name string, tags ...string) lvm.VG {
 // publishedIn returns the class of the plan for a volume group that can be used.
 func publishedIn(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, vg lvm.VG) *deviceclass.Class {
 	t.Helper()
-	p := New(testWanted(spec), state.NodeState{Report: report(vg)})
+	p := New(testDesired(spec), state.NodeState{Report: report(vg)})
 	if p.Action.Kind != state.PublishClass {
 		t.Fatalf("got %+v", p)
 	}
@@ -59,7 +59,7 @@ func TestTheMethodToEraseIsPublished(t *testing.T) {
 	for method, want := range map[v1alpha1.EraseMethod]string{v1alpha1.EraseNone: deviceclass.EraseNone,
 		v1alpha1.EraseDiscard: deviceclass.EraseDiscard, v1alpha1.EraseZero: deviceclass.EraseZero} {
 		spec.EraseOnDelete = method
-		p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: before})
+		p := New(testDesired(spec), state.NodeState{Report: report(data("b")), Class: before})
 		if p.Action.Kind != state.PublishClass || classOf(p.Action).Erase() != want {
 			t.Errorf("%s: got %+v", method, p.Action)
 		}
@@ -117,7 +117,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 			Report: report(edit(data("b"), func(vg *lvm.VG) { vg.LVs[0].Attr = "-wi-------" }))}, want: "Ready"},
 		"a broken volume of somebody else": {spec: thick, seen: state.NodeState{Class: thickClass,
 			Report: report(edit(data("b"), func(vg *lvm.VG) { vg.LVs[0].Health = "partial" }))}, want: "Ready"},
-		"an untolerated taint": {spec: thick, change: func(w *state.Desired) { w.Taint = "t" },
+		"an untolerated taint": {spec: thick, change: func(d *state.Desired) { d.Taint = "t" },
 			seen: state.NodeState{Report: report(data("b"))}, want: "Progressing PublishClass"},
 
 		"options of TopoLVM, which new volumes would lose": {spec: thick,
@@ -142,7 +142,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 		"options that LVM refuses": {spec: options("--type=raid10", "--mirrors=2"),
 			seen: state.NodeState{Report: report(data("b", "c"))}, want: "Failed",
 			says: []string{"existingVolumeGroupConfig of device class vg1: raid10 has 2 mirrors"}},
-		"options of TopoLVM, removed": {spec: thick, change: func(w *state.Desired) { w.Deleting = true },
+		"options of TopoLVM, removed": {spec: thick, change: func(d *state.Desired) { d.Deleting = true },
 			seen: state.NodeState{Report: report(data("b")), Class: mirrored}, want: "Progressing WithdrawClass"},
 		"no group": {spec: thick, seen: state.NodeState{Report: report()}, want: "Failed",
 			says: []string{"volume group data of device class vg1 does not exist on node n1", "vgcreate data"}},
@@ -158,7 +158,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 			want: "Failed", says: []string{"is managed by LVMS (tags lvms, lvms.cluster=c1)", "adopt: [{node: n1"}},
 		"a group with the old tag": {spec: thick, seen: state.NodeState{Report: report(tagged("lvms"))},
 			want: "Failed", says: []string{"is managed by LVMS"}},
-		"the group of another class": {spec: thick, change: func(w *state.Desired) { w.Others = []state.Other{{Name: "data"}} },
+		"the group of another class": {spec: thick, change: func(d *state.Desired) { d.Others = []state.Other{{Name: "data"}} },
 			seen: state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"volume group data (vg) on node n1 is the volume group of device class data"}},
 		"exported": {spec: thick, seen: state.NodeState{Report: report(attr("wzx-n-"))}, want: "Failed",
@@ -176,16 +176,16 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 		"not a pool": {spec: thin, seen: state.NodeState{Report: report(withThick(data("b"), "pool"))}, want: "Failed",
 			says: []string{"logical volume data/pool on node n1 is not a thin pool"}},
 		"the space of another class": {spec: thick,
-			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
+			change: func(d *state.Desired) { d.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
 			seen:   state.NodeState{Report: report(data("b"))}, want: "Failed",
 			says: []string{"already has device class slow for thick volumes", "remove one of device classes vg1 and " +
 				"slow"}},
 		"the pool of another class": {spec: thin,
-			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data", Pool: "pool"}} },
+			change: func(d *state.Desired) { d.Sharers = []state.Sharer{{Name: "slow", Group: "data", Pool: "pool"}} },
 			seen:   state.NodeState{Report: report(withPool(data("b")))}, want: "Failed",
 			says: []string{"thin pool data/pool on node n1 already has device class slow"}},
 		"a pool in the group of a thick class": {spec: thin,
-			change: func(w *state.Desired) { w.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
+			change: func(d *state.Desired) { d.Sharers = []state.Sharer{{Name: "slow", Group: "data"}} },
 			seen:   state.NodeState{Report: report(withPool(data("b")))}, want: "Progressing PublishClass"},
 		"volumes in another group": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: &other},
 			want: "Degraded PublishClass", says: []string{"used volume group other before", "lvmd.yaml"}},
@@ -238,21 +238,21 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 		"deleted with two groups of the name": {spec: thick, change: deleting,
 			seen: state.NodeState{Report: report(data("b"), renamed), Class: thickClass, Before: before},
 			want: "Degraded PublishClass", says: []string{"2 volume groups"}},
-		"leaving with volumes": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+		"leaving with volumes": {spec: thick, change: func(d *state.Desired) { d.Leaving = true },
 			seen: state.NodeState{Report: report(withThick(data("b"), claimed1)), Class: thickClass},
 			want: "Progressing PublishClass"},
-		"leaving without volumes": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+		"leaving without volumes": {spec: thick, change: func(d *state.Desired) { d.Leaving = true },
 			seen: state.NodeState{Report: report(data("b")), Class: thickClass}, want: "Progressing WithdrawClass"},
-		"leaving while the disks are missing": {spec: thick, change: func(w *state.Desired) { w.Leaving = true },
+		"leaving while the disks are missing": {spec: thick, change: func(d *state.Desired) { d.Leaving = true },
 			seen: state.NodeState{Report: report(), Class: thickClass, Before: before}, want: "Degraded",
 			says: []string{"is missing on node n1"}},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
+		d := testDesired(tt.spec)
 		if tt.change != nil {
-			tt.change(&w)
+			tt.change(&d)
 		}
-		p := New(w, tt.seen)
+		p := New(d, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if k := p.Action.Kind; k != state.Nothing && k != state.PublishClass && k != state.WithdrawClass {
 			t.Errorf("%s: the plan changes the node: %s", name, k)
@@ -260,7 +260,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 	}
 }
 
-func deleting(w *state.Desired) { w.Deleting = true }
+func deleting(d *state.Desired) { d.Deleting = true }
 
 func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", Default: true}
@@ -274,12 +274,12 @@ func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	// A file that TopoLVM's lvmd left has no UUID, and spare space that the LVMCluster does not have.
 	spare := uint64(10)
 	left := deviceclass.Class{Name: "vg1", VolumeGroup: "data", SpareGB: &spare}
-	p := New(testWanted(spec), state.NodeState{Report: report(data("b")), Class: &left})
+	p := New(testDesired(spec), state.NodeState{Report: report(data("b")), Class: &left})
 	if p.Action.Kind != state.PublishClass || *classOf(p.Action).SpareGB != 0 {
 		t.Errorf("got %+v", p)
 	}
 	exported := edit(data("b"), func(vg *lvm.VG) { vg.Attr = "wzx-n-" })
-	p = New(testWanted(spec), state.NodeState{Report: report(exported), Class: c})
+	p = New(testDesired(spec), state.NodeState{Report: report(exported), Class: c})
 	if !strings.Contains(classOf(p.Action).Closed, "exported") {
 		t.Errorf("new volumes are not refused: %+v", p)
 	}
@@ -303,7 +303,7 @@ func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
 		}
 		// A change of the allocation alone is published.
 		other := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
-		p := New(testWanted(other), state.NodeState{Report: report(data("b", "c")), Class: c})
+		p := New(testDesired(other), state.NodeState{Report: report(data("b", "c")), Class: c})
 		changed := p.Action.Kind == state.PublishClass
 		if changed != (want != "") || changed && classOf(p.Action).Allocation != "" {
 			t.Errorf("allocation %q is removed: got %+v", allocation, p.Action)
@@ -318,10 +318,10 @@ func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
 
 func TestEntryOfAnExistingVolumeGroup(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
-	w := testWanted(spec)
+	d := testDesired(spec)
 	now := metav1.Now()
 	s := state.NodeState{Report: report(data("b")), Class: publishedIn(t, spec, data("b"))}
-	entry := Entry(state.Outcome{Node: s, Plan: New(w, s)}, w, v1alpha1.VGStatus{}, now)
+	entry := Entry(state.Outcome{Node: s, Plan: New(d, s)}, d, v1alpha1.VGStatus{}, now)
 	expect.Equal(t, "Name", entry.Name, "vg1")
 	expect.Equal(t, "VolumeGroup", entry.VolumeGroup, "data")
 	expect.Equal(t, "UUID", entry.UUID, "vg")
@@ -329,12 +329,12 @@ func TestEntryOfAnExistingVolumeGroup(t *testing.T) {
 	expect.Equal(t, "len(entry.PhysicalVolumes)", len(entry.PhysicalVolumes), 1)
 	expect.Equal(t, "Group()", entry.Group(), "data")
 	gone := state.NodeState{Report: report(), Class: s.Class, Before: entry}
-	if entry = Entry((state.Outcome{Node: gone, Plan: New(w, gone)}), w, entry, now); entry.UUID != "vg" ||
+	if entry = Entry((state.Outcome{Node: gone, Plan: New(d, gone)}), d, entry, now); entry.UUID != "vg" ||
 		entry.PhysicalVolumes[0].State != v1alpha1.PhysicalVolumeMissing || entry.VolumeGroup != "data" {
 		t.Errorf("the last known state is lost: %+v", entry)
 	}
 	refused := state.NodeState{Report: report(edit(data("b"), func(vg *lvm.VG) { vg.Tags = []string{"lvms"} }))}
-	if entry = Entry((state.Outcome{Node: refused, Plan: New(w, refused)}), w, v1alpha1.VGStatus{}, now); entry.UUID != "" ||
+	if entry = Entry((state.Outcome{Node: refused, Plan: New(d, refused)}), d, v1alpha1.VGStatus{}, now); entry.UUID != "" ||
 		entry.Size != nil || entry.Status != v1alpha1.VGStatusFailed {
 		t.Errorf("a volume group that is not used is in the status: %+v", entry)
 	}
@@ -347,12 +347,12 @@ func TestOtherClassesSpareAnExistingVolumeGroup(t *testing.T) {
 	}
 	all := []v1alpha1.LVMVolumeGroup{object("vg1", v1alpha1.LVMVolumeGroupSpec{}),
 		object("apps", v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", ThinPoolConfig: thinSpec})}
-	w, err := state.NewDesired(&all[0], all, node, state.Cluster{ID: "c1"})
-	if err != nil || len(w.Others) != 0 || len(w.Sharers) != 1 || w.Sharers[0] != (state.Sharer{Name: "apps", Group: "data", Pool: "pool"}) {
-		t.Fatalf("got %+v, %v", w, err)
+	d, err := state.NewDesired(&all[0], all, node, state.Cluster{ID: "c1"})
+	if err != nil || len(d.Others) != 0 || len(d.Sharers) != 1 || d.Sharers[0] != (state.Sharer{Name: "apps", Group: "data", Pool: "pool"}) {
+		t.Fatalf("got %+v, %v", d, err)
 	}
 	// A class without a selector uses blank disks, although a class on an existing group has no selector either.
-	p := New(w, state.NodeState{Report: report(data("b")), Devices: []device.Device{disk("c")}})
+	p := New(d, state.NodeState{Report: report(data("b")), Devices: []device.Device{disk("c")}})
 	if summary(p) != "Progressing CreateVolumeGroup /dev/sdc" {
 		t.Errorf("got %s (%v)", summary(p), p.Problems)
 	}

@@ -33,9 +33,9 @@ func withFileSystems(change ...func(*lvm.VG)) lvm.VG {
 	return vg
 }
 
-func checking(w state.Desired, volumes ...string) state.Desired {
-	w.Open.Check = &state.Check{Recovery: "check", Volumes: volumes}
-	return w
+func checking(d state.Desired, volumes ...string) state.Desired {
+	d.Open.Check = &state.Check{Recovery: "check", Volumes: volumes}
+	return d
 }
 
 func checkRecovery() *v1alpha1.LVMRecovery {
@@ -145,14 +145,14 @@ func TestCheckOfFileSystems(t *testing.T) {
 			if volumes == nil {
 				volumes = []string{"v2", "v1"}
 			}
-			w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), volumes...)
-			w.Deleting, w.Open.Check.Planned = tt.deleting, tt.planned
-			s := state.NodeState{Report: report(vg), Class: published(vg, w),
+			d := checking(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), volumes...)
+			d.Deleting, d.Open.Check.Planned = tt.deleting, tt.planned
+			s := state.NodeState{Report: report(vg), Class: published(vg, d),
 				FileSystems: state.FileSystems{Users: tt.users, Run: tt.run}}
 			if tt.failing {
 				s.Health.Failing = map[device.Number]error{state.NumberOf(vg.PVs[0]): errors.New("input/output error")}
 			}
-			p := New(w, s)
+			p := New(d, s)
 			got := p.Action.Kind
 			if got != state.CheckVolumes && got != state.RepairVolumes {
 				got = state.Nothing
@@ -168,9 +168,9 @@ func TestCheckOfFileSystems(t *testing.T) {
 				o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()),
 					FileSystems: state.FileSystems{Run: checked(well,
 						broken)}}}
-				r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
+				r.Status = RecoveryStatus(o, d, r, nil, metav1.Time{})
 			}
-			status := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Now())
+			status := RecoveryStatus(state.Outcome{Node: s, Plan: p}, d, r, nil, metav1.Now())
 			if status.Phase != tt.phase || (status.CompletionTime != nil) != tt.ended ||
 				(status.Plan != nil) != (tt.phase == v1alpha1.RecoveryAwaitingApproval) {
 				t.Errorf("got %+v", status)
@@ -185,7 +185,7 @@ func TestCheckOfFileSystems(t *testing.T) {
 			}
 			blocked := tt.phase == v1alpha1.RecoveryNotApplicable && tt.run == nil || tt.users.Open != nil ||
 				tt.users.MountPoints != nil || tt.users.Err != nil
-			if filesystems.IsCheckBlocked(w, s) != blocked {
+			if filesystems.IsCheckBlocked(d, s) != blocked {
 				t.Errorf("blocked: %t, want %t", !blocked, blocked)
 			}
 		})
@@ -195,17 +195,17 @@ func TestCheckOfFileSystems(t *testing.T) {
 // approvedCheck returns an approved plan to repair v2. v1 has no errors.
 func approvedCheck(t *testing.T, v1, v2 state.FileSystemResult) (state.Desired, *v1alpha1.LVMRecovery) {
 	t.Helper()
-	w := checking(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), "v1", "v2")
+	d := checking(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}), "v1", "v2")
 	r := checkRecovery()
 	o := state.Outcome{Node: state.NodeState{Report: report(withFileSystems()),
 		FileSystems: state.FileSystems{Run: checked(v1, v2)}}}
-	r.Status = RecoveryStatus(o, w, r, nil, metav1.NewTime(time.Unix(1, 0)))
+	r.Status = RecoveryStatus(o, d, r, nil, metav1.NewTime(time.Unix(1, 0)))
 	if r.Status.Phase != v1alpha1.RecoveryAwaitingApproval {
 		t.Fatalf("got %+v", r.Status)
 	}
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
-	w.Open.Approved, w.Open.Check.Planned = ApprovedRecovery(r), true
-	return w, r
+	d.Open.Approved, d.Open.Check.Planned = ApprovedRecovery(r), true
+	return d, r
 }
 
 func TestCheckPlan(t *testing.T) {
@@ -278,14 +278,14 @@ func TestRepairOfFileSystems(t *testing.T) {
 			says:  []string{"not repaired: 1: volume v2 (claim shop/v2): the volume is in use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r := approvedCheck(t, well, broken)
+			d, r := approvedCheck(t, well, broken)
 			vg := tt.vg
 			if vg.Name == "" {
 				vg = withFileSystems()
 			}
 			// A volume that is in use no longer matters: the agent finds it when it repairs it.
-			s := state.NodeState{Report: report(vg), FileSystems: state.FileSystems{Run: tt.run, Users: state.Users{Open: map[string]bool{"uuid-v1": true}}}, Class: published(vg, w)}
-			p := New(w, s)
+			s := state.NodeState{Report: report(vg), FileSystems: state.FileSystems{Run: tt.run, Users: state.Users{Open: map[string]bool{"uuid-v1": true}}}, Class: published(vg, d)}
+			p := New(d, s)
 			got := p.Action.Kind
 			if got != state.RepairVolumes {
 				got = state.Nothing
@@ -294,7 +294,7 @@ func TestRepairOfFileSystems(t *testing.T) {
 				t.Errorf("got the action %+v", p.Action)
 			}
 			o := state.Outcome{Node: s, Plan: p, Err: tt.err}
-			status := RecoveryStatus(o, w, r, nil, metav1.Now())
+			status := RecoveryStatus(o, d, r, nil, metav1.Now())
 			if status.Phase != tt.phase || status.StartTime == nil && tt.phase == v1alpha1.RecoveryRunning ||
 				status.Plan.ID != r.Spec.ApprovedPlan {
 				t.Errorf("got %+v", status)
@@ -317,17 +317,17 @@ func TestRepairOfFileSystems(t *testing.T) {
 
 // TestARepairedVolumeIsNotRepairedAgain: the next agent knows from the status what the previous one has done.
 func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
-	w, r := approvedCheck(t, broken, broken)
-	s := state.NodeState{Report: report(withFileSystems()), Class: published(withFileSystems(), w),
+	d, r := approvedCheck(t, broken, broken)
+	s := state.NodeState{Report: report(withFileSystems()), Class: published(withFileSystems(), d),
 		FileSystems: state.FileSystems{Run: &state.FileSystemRun{Running: true, Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v1": well}}}}
-	r.Status = RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
-	w.Open.Approved = ApprovedRecovery(r)
+	r.Status = RecoveryStatus(state.Outcome{Node: s}, d, r, nil, metav1.Now())
+	d.Open.Approved = ApprovedRecovery(r)
 	s.FileSystems.Run = nil
-	if a := New(w, s).Action; a.Kind != state.RepairVolumes || strings.Join(volumesOf(a), " ") != "uuid-v2" {
+	if a := New(d, s).Action; a.Kind != state.RepairVolumes || strings.Join(volumesOf(a), " ") != "uuid-v2" {
 		t.Errorf("got %+v", a)
 	}
 	s.FileSystems.Run = &state.FileSystemRun{Repairing: true, Results: map[string]state.FileSystemResult{"uuid-v2": well}}
-	got := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Now())
+	got := RecoveryStatus(state.Outcome{Node: s}, d, r, nil, metav1.Now())
 	if !strings.Contains(got.Message, "file systems repaired on node n1: 2") {
 		t.Errorf("got %q", got.Message)
 	}
@@ -335,8 +335,8 @@ func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 
 // TestCheckAfterAFailedObservation keeps what is known.
 func TestCheckAfterAFailedObservation(t *testing.T) {
-	w, r := approvedCheck(t, well, broken)
-	got := RecoveryStatus(state.Outcome{ObserveFailed: true, Err: errors.New("lvs: timeout")}, w, r, nil, metav1.Now())
+	d, r := approvedCheck(t, well, broken)
+	got := RecoveryStatus(state.Outcome{ObserveFailed: true, Err: errors.New("lvs: timeout")}, d, r, nil, metav1.Now())
 	if got.Phase != v1alpha1.RecoveryAwaitingApproval || got.Plan == nil ||
 		!strings.Contains(got.Message, "lvs: timeout") {
 		t.Errorf("got %+v", got)

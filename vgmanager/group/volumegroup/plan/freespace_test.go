@@ -33,9 +33,9 @@ func withoutFree(vg *lvm.VG) {
 // mountedBoth has the file systems of v1 and v2, which use 256Mi each.
 var mountedBoth = state.Mounted{Used: map[string]int64{"uuid-v1": 256 << 20, "uuid-v2": 256 << 20}}
 
-func freeing(w state.Desired) state.Desired {
-	w.Open.Action = v1alpha1.RecoveryFreePoolSpace
-	return w
+func freeing(d state.Desired) state.Desired {
+	d.Open.Action = v1alpha1.RecoveryFreePoolSpace
+	return d
 }
 
 func spaceRecovery() *v1alpha1.LVMRecovery {
@@ -89,11 +89,11 @@ func TestSpacePlan(t *testing.T) {
 			if tt.spec != nil {
 				spec = *tt.spec
 			}
-			w := freeing(testWanted(spec))
-			w.Deleting = tt.deleting
+			d := freeing(testDesired(spec))
+			d.Deleting = tt.deleting
 			o := state.Outcome{Node: state.NodeState{Report: report(tt.vg),
 				FileSystems: state.FileSystems{Mounted: tt.mounted}, Health: state.Health{Failing: tt.failing}}}
-			got := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{})
+			got := RecoveryStatus(o, d, spaceRecovery(), nil, metav1.Time{})
 			for _, text := range tt.says {
 				if !strings.Contains(got.Message, text) {
 					t.Errorf("the message %q should say %q", got.Message, text)
@@ -133,9 +133,9 @@ func TestSpacePlanHasALimit(t *testing.T) {
 			mounted.Used[vg.LVs[i].UUID] = 500 << 20
 		}
 	}
-	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
+	d := freeing(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
 	o := state.Outcome{Node: state.NodeState{Report: report(vg), FileSystems: state.FileSystems{Mounted: mounted}}}
-	p := RecoveryStatus(o, w, spaceRecovery(), nil, metav1.Time{}).Plan
+	p := RecoveryStatus(o, d, spaceRecovery(), nil, metav1.Time{}).Plan
 	if len(p.MountedVolumes) != v1alpha1.MaxLostVolumes || p.MountedVolumeCount != count ||
 		p.MountedVolumes[0].Name != "v2" {
 		t.Errorf("got %d of %d volumes, first %s", len(p.MountedVolumes), p.MountedVolumeCount, p.MountedVolumes[0].Name)
@@ -145,20 +145,20 @@ func TestSpacePlanHasALimit(t *testing.T) {
 // approvedSpace returns the desired state and the LVMRecovery after the plan for a full pool was approved.
 func approvedSpace(t *testing.T) (state.Desired, *v1alpha1.LVMRecovery) {
 	t.Helper()
-	w := freeing(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
+	d := freeing(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}))
 	r := spaceRecovery()
 	o := state.Outcome{Node: state.NodeState{Report: report(fullPool(100)),
 		FileSystems: state.FileSystems{Mounted: mountedBoth}}}
-	r.Status = RecoveryStatus(o, w, r, nil, metav1.Time{})
+	r.Status = RecoveryStatus(o, d, r, nil, metav1.Time{})
 	// The mounted volumes change meanwhile. The plan stays.
 	o.Node.FileSystems.Mounted = state.Mounted{Used: map[string]int64{"uuid-v1": 1}}
-	again := RecoveryStatus(o, w, r, nil, metav1.Unix(60, 0))
+	again := RecoveryStatus(o, d, r, nil, metav1.Unix(60, 0))
 	if again.Plan.ID != r.Status.Plan.ID || namesOf(again.Plan.MountedVolumes) != "v2 v1" {
 		t.Fatalf("got the plan %+v", again.Plan)
 	}
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
-	w.Open.Approved = ApprovedRecovery(r)
-	return w, r
+	d.Open.Approved = ApprovedRecovery(r)
+	return d, r
 }
 
 func TestStepsOfTrimming(t *testing.T) {
@@ -195,20 +195,20 @@ func TestStepsOfTrimming(t *testing.T) {
 			phase: v1alpha1.RecoverySucceeded, says: []string{"freed: 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r := approvedSpace(t)
+			d, r := approvedSpace(t)
 			if tt.unapproved {
-				w.Open.Approved, r.Spec.ApprovedPlan = nil, ""
+				d.Open.Approved, r.Spec.ApprovedPlan = nil, ""
 			}
-			s := state.NodeState{Report: report(tt.vg), Class: published(tt.vg, w),
+			s := state.NodeState{Report: report(tt.vg), Class: published(tt.vg, d),
 				FileSystems: state.FileSystems{Trim: tt.trim, Mounted: mountedBoth}}
-			p := New(w, s)
+			p := New(d, s)
 			if p.Action.Kind != tt.kind {
 				t.Errorf("got the action %s, want %s", p.Action.Kind, tt.kind)
 			}
 			if tt.kind != state.Nothing && strings.Join(volumesOf(p.Action), " ") != "uuid-v2 uuid-v1" {
 				t.Errorf("got the volumes %v", volumesOf(p.Action))
 			}
-			got := RecoveryStatus(state.Outcome{Node: s, Plan: p}, w, r, nil, metav1.Unix(60, 0))
+			got := RecoveryStatus(state.Outcome{Node: s, Plan: p}, d, r, nil, metav1.Unix(60, 0))
 			if got.Phase != tt.phase {
 				t.Fatalf("got %s: %s, want %s", got.Phase, got.Message, tt.phase)
 			}
@@ -248,9 +248,9 @@ func TestAFullPoolNamesTheRemediesInOrder(t *testing.T) {
 			spec: spec, says: []string{"fail: to free the blocks"}, not: "add a device"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testWanted(tt.spec)
+			d := testDesired(tt.spec)
 			vg := tt.vg
-			problems := thinpool.Problems(w, state.NodeState{Report: report(vg)}, &vg)
+			problems := thinpool.Problems(d, state.NodeState{Report: report(vg)}, &vg)
 			at := 0
 			if len(problems) == 0 {
 				t.Fatal("no problem")

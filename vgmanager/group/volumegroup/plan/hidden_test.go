@@ -110,7 +110,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
-		p := New(testWanted(tt.spec), tt.seen)
+		p := New(testDesired(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if strings.HasPrefix(name, "it was here") && !p.Lost {
 			t.Errorf("%s: what was known about it is thrown away", name)
@@ -138,16 +138,16 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 	} {
 		tt.seen.Report = report()
 		tt.seen.Before = before
-		checkPlan(t, name, New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), tt.seen), "Degraded", tt.says)
+		checkPlan(t, name, New(testDesired(v1alpha1.LVMVolumeGroupSpec{}), tt.seen), "Degraded", tt.says)
 	}
 }
 
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of the disks may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
 	s := state.NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Disks: state.Disks{Hidden: state.Hidden{Err: errRead}}}
-	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
+	checkPlan(t, "discovery", New(testDesired(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
 		[]string{"input/output error"})
 	s.Disks.Hidden.Err = nil
-	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s),
+	checkPlan(t, "discovery", New(testDesired(v1alpha1.LVMVolumeGroupSpec{}), s),
 		"Progressing CreateVolumeGroup /dev/sdb", nil)
 }

@@ -143,9 +143,9 @@ func TestNewImportPlan(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&s)
 			}
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-			w.Open.Import = &test.ask
-			p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+			d.Open.Import = &test.ask
+			p, problem := volumeimport.NewPlan(d, s, metav1.Time{})
 			if test.says != "" {
 				if p != nil || !strings.Contains(problem, test.says) {
 					t.Fatalf("got the problem %q and the plan %+v, want %q", problem, p, test.says)
@@ -168,9 +168,9 @@ func TestNewImportPlan(t *testing.T) {
 
 // TestThePlanOfAnImportSaysHowOldVolumesAre: the administrator needs it to choose. The approval does not depend on it.
 func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	w.Open.Import = &state.Import{Volumes: []string{"a"}}
-	before, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+	d.Open.Import = &state.Import{Volumes: []string{"a"}}
+	before, problem := volumeimport.NewPlan(d, importState(), metav1.Time{})
 	if problem != "" || before.ImportedVolumes[0].Created != nil || before.ImportedVolumes[0].LastMountTime != nil {
 		t.Fatalf("got the plan %+v: %s", before, problem)
 	}
@@ -178,7 +178,7 @@ func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 	created, mounted := time.Unix(1_700_000_000, 5), time.Unix(1_710_000_000, 0)
 	s.Report.VGs[0].LV("a").Created = created
 	s.FileSystems.LastMounts = map[string]time.Time{"a": mounted}
-	p, problem := volumeimport.NewPlan(w, s, metav1.Time{})
+	p, problem := volumeimport.NewPlan(d, s, metav1.Time{})
 	if problem != "" || p.ID != before.ID || !p.ImportedVolumes[0].Created.Time.Equal(created.Truncate(time.Second)) ||
 		!p.ImportedVolumes[0].LastMountTime.Time.Equal(mounted) {
 		t.Errorf("got the plan %+v: %s", p, problem)
@@ -186,13 +186,13 @@ func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
 }
 
 func TestThePlanOfAnImportHasAnIDOfItsOwn(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 	ids := map[string]bool{}
 	for _, i := range []state.Import{{}, {Volumes: []string{"a"}}, {Volumes: []string{"b"}},
 		{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}}} {
-		w.Open.Import = &i
-		p, problem := volumeimport.NewPlan(w, importState(), metav1.Time{})
-		again, _ := volumeimport.NewPlan(w, importState(), metav1.Time{})
+		d.Open.Import = &i
+		p, problem := volumeimport.NewPlan(d, importState(), metav1.Time{})
+		again, _ := volumeimport.NewPlan(d, importState(), metav1.Time{})
 		if problem != "" || ids[p.ID] || p.ID != again.ID {
 			t.Errorf("%+v: got the plan %+v again, or another one the second time: %s", i, p, problem)
 			continue
@@ -216,7 +216,7 @@ func TestAnAdoptedGroupOfAnotherClusterIsTagged(t *testing.T) {
 		"another UUID":    {[]v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "vg2"}}, "Failed"},
 		"on another node": {[]v1alpha1.VolumeGroupAdoption{{Node: "n2", VolumeGroupUUID: "vg"}}, "Failed"},
 	} {
-		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{Adopt: test.adopt}), s)
+		p := New(testDesired(v1alpha1.LVMVolumeGroupSpec{Adopt: test.adopt}), s)
 		if test.want == "Failed" {
 			checkPlan(t, name, p, test.want, []string{"OtherClusterVG"})
 			continue

@@ -49,17 +49,17 @@ func TestMetadataSize(t *testing.T) {
 
 func TestMetadataAreaIsFull(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}
-	existing := testWanted(v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "vg1"})
+	existing := testDesired(v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "vg1"})
 	for name, tt := range map[string]struct {
 		w    state.Desired
 		area lvm.MetadataArea
 		want string
 		says []string
 	}{
-		"not known":   {testWanted(spec), lvm.MetadataArea{}, "Progressing PublishClass", nil},
-		"half full":   {testWanted(spec), lvm.MetadataArea{Size: 1044480, Free: 260000}, "Progressing PublishClass", nil},
-		"at the mark": {testWanted(spec), lvm.MetadataArea{Size: 1044480, Free: 73440}, "Progressing PublishClass", nil},
-		"below it": {testWanted(spec), lvm.MetadataArea{Size: 1044480, Free: 73000}, "Degraded PublishClass",
+		"not known":   {testDesired(spec), lvm.MetadataArea{}, "Progressing PublishClass", nil},
+		"half full":   {testDesired(spec), lvm.MetadataArea{Size: 1044480, Free: 260000}, "Progressing PublishClass", nil},
+		"at the mark": {testDesired(spec), lvm.MetadataArea{Size: 1044480, Free: 73440}, "Progressing PublishClass", nil},
+		"below it": {testDesired(spec), lvm.MetadataArea{Size: 1044480, Free: 73000}, "Degraded PublishClass",
 			[]string{"LVM's metadata area of volume group vg1 on node n1 has 71 KiB left of 509 KiB",
 				"Delete volumes or snapshots"}},
 		"full, in a group of an administrator": {existing, lvm.MetadataArea{Size: 1044480}, "Degraded PublishClass",

@@ -79,23 +79,23 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 			want: "Progressing PublishClass"},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
+		d := testDesired(tt.spec)
 		if tt.leaving != "" {
 			tt.says = append(tt.says, "vg1")
 		}
-		p := New(w, tt.seen)
+		p := New(d, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if p.Lost != tt.lost {
 			t.Errorf("%s: what was known is kept: %t", name, p.Lost)
 		}
 		if tt.leaving != "" {
-			w.Leaving = true
-			checkPlan(t, name+", leaving", New(w, tt.seen), tt.leaving, []string{"vg1"})
-			w.Leaving = false
+			d.Leaving = true
+			checkPlan(t, name+", leaving", New(d, tt.seen), tt.leaving, []string{"vg1"})
+			d.Leaving = false
 		}
 		if tt.removal != "" {
-			w.Deleting = true
-			if got := summary(New(w, tt.seen)); got != tt.removal {
+			d.Deleting = true
+			if got := summary(New(d, tt.seen)); got != tt.removal {
 				t.Errorf("%s, deleting: got %q, want %q", name, got, tt.removal)
 			}
 		}

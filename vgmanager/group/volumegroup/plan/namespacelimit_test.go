@@ -32,7 +32,7 @@ func TestNamespaceLimitsArePublished(t *testing.T) {
 			{nil, nil},
 		} {
 			spec.NamespaceLimits = step.limits
-			p := New(testWanted(spec), state.NodeState{Report: seen, Class: class})
+			p := New(testDesired(spec), state.NodeState{Report: seen, Class: class})
 			if p.Action.Kind != state.PublishClass {
 				t.Fatalf("%s: got %+v", what, p.Action)
 			}
@@ -40,7 +40,7 @@ func TestNamespaceLimitsArePublished(t *testing.T) {
 				t.Errorf("%s: %s", what, diff)
 			}
 			class = classOf(p.Action)
-			if p := New(testWanted(spec), state.NodeState{Report: seen,
+			if p := New(testDesired(spec), state.NodeState{Report: seen,
 				Class: class}); p.Action.Kind == state.PublishClass {
 				t.Errorf("%s: published twice: %+v", what, p.Action)
 			}

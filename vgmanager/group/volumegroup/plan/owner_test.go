@@ -50,9 +50,9 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 		if test.want == "Ready" && test.spec.Adopt != nil {
 			s.Class = thickDone
 		}
-		w := testWanted(test.spec)
-		w.Others = test.others
-		p := New(w, s)
+		d := testDesired(test.spec)
+		d.Others = test.others
+		p := New(d, s)
 		checkPlan(t, name, p, test.want, test.says)
 		if rename, is := p.Action.Change.(lvm.VGRename); is && rename.UUID != "moved" {
 			t.Errorf("%s: renames %s", name, rename.UUID)
@@ -78,9 +78,9 @@ func TestTheTagOfAnEarlierVersionIsReplaced(t *testing.T) {
 				vg.UUID, vg.Tags = "vg", []string{"lvms", "lvms.cluster=" + test.tag, "lvms.class=vg1", "lvms.node=n1"}
 			})
 			s := state.NodeState{Report: report(vg), Devices: []device.Device{}, Class: thickDone}
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			w.Cluster.Former = test.former
-			p := New(w, s)
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+			d.Cluster.Former = test.former
+			p := New(d, s)
 			checkPlan(t, name, p, test.want, test.says)
 			if add, remove := tagsOf(p.Action); add != test.add || remove != test.remove {
 				t.Errorf("got the action %+v", p.Action)
@@ -109,9 +109,9 @@ func TestActiveVolumesOfAnotherNodeAreReported(t *testing.T) {
 			vg := edit(group("b"), func(vg *lvm.VG) {
 				vg.Tags, vg.LVs = test.tags, []lvm.LV{{Name: "data", Attr: test.attr}, {Name: "off", Attr: "-wi-------"}}
 			})
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-			w.Cluster.Former = "ns"
-			text := strings.Join(New(w, state.NodeState{Report: report(vg), Devices: []device.Device{}}).Messages(), "; ")
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+			d.Cluster.Former = "ns"
+			text := strings.Join(New(d, state.NodeState{Report: report(vg), Devices: []device.Device{}}).Messages(), "; ")
 			active := strings.HasPrefix(test.want, "VGMoved") && test.attr.Active() || test.want == "OtherClusterVG"
 			if !strings.Contains(text, test.want) || strings.Contains(text, says) != active {
 				t.Errorf("the problem is %q", text)

@@ -105,11 +105,11 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 			if s.Disks.Paths == nil {
 				s.Disks.Paths = paths("b")
 			}
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
+			desired := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
 			if tt.wipes {
-				w = testWanted(forced("/dev/disk/by-id/b"))
+				desired = testDesired(forced("/dev/disk/by-id/b"))
 			}
-			before := New(w, s)
+			before := New(desired, s)
 			if selection.NeedsPeers(s, before.Action) != (name != "the same serial number, no WWN") {
 				t.Fatalf("the nodes are compared before %s: %t", before.Action.Kind, selection.NeedsPeers(s, before.Action))
 			}
@@ -117,11 +117,11 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 			for _, o := range tt.others {
 				s.Disks.Peers.Add(o, now)
 			}
-			p := New(w, s)
+			p := New(desired, s)
 			checkPlan(t, name, p, tt.want, tt.says)
 			taken := before.Action.Taken()
-			if refused := selection.CheckPeers(w, s, taken...) != nil; refused != (tt.want != create) {
-				t.Errorf("the check before the change: %v", selection.CheckPeers(w, s, taken...))
+			if refused := selection.CheckPeers(desired, s, taken...) != nil; refused != (tt.want != create) {
+				t.Errorf("the check before the change: %v", selection.CheckPeers(desired, s, taken...))
 			}
 			if p.AwaitsListing != (tt.want == "Progressing") ||
 				p.AwaitsListing != strings.Contains(p.Note, "until the node status of node n1 lists") {
@@ -138,11 +138,11 @@ func TestADiskThatOtherNodesSeeIsNotTaken(t *testing.T) {
 // TestNothingIsTakenThatWasNotCompared: the node statuses were not read.
 func TestNothingIsTakenThatWasNotCompared(t *testing.T) {
 	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}, Disks: state.Disks{Paths: paths("b")}}
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
-	if err := selection.CheckPeers(w, s, s.Devices...); err == nil || !strings.Contains(err.Error(), "was not compared") {
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
+	if err := selection.CheckPeers(d, s, s.Devices...); err == nil || !strings.Contains(err.Error(), "was not compared") {
 		t.Errorf("got %v", err)
 	}
-	if err := selection.CheckPeers(w, s, disk("c")); err != nil {
+	if err := selection.CheckPeers(d, s, disk("c")); err != nil {
 		t.Errorf("a disk without a WWN: %v", err)
 	}
 }
@@ -162,9 +162,9 @@ func TestSharedDisksOfAGroup(t *testing.T) {
 	}
 	s.Disks.Peers = state.NewPeers(s.Devices, own)
 	s.Disks.Peers.Add(other, time.Time{})
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
-	w.Selectors = []v1alpha1.DeviceSelector{{}}
-	p := New(w, s)
+	desired := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
+	desired.Selectors = []v1alpha1.DeviceSelector{{}}
+	p := New(desired, s)
 	checkPlan(t, "dynamic", p, "Progressing ExtendVolumeGroup /dev/sdd", nil)
 	if len(p.Excluded) != 1 || p.Excluded[0].Name != "/dev/sdc" {
 		t.Errorf("excluded are %+v", p.Excluded)
@@ -176,12 +176,12 @@ func TestNodesThatSeeOnlySharedDisksAreNotReady(t *testing.T) {
 	s := state.NodeState{Report: report(), Devices: []device.Device{withWWN(disk("b"), lun)}}
 	s.Disks.Peers = state.NewPeers(s.Devices, nodeStatus("n1", v1alpha1.DeviceStatus{WWN: lun}))
 	s.Disks.Peers.Add(nodeStatus("n2", v1alpha1.DeviceStatus{Name: "/dev/sdk", WWN: lun}), time.Time{})
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	w.Selectors = []v1alpha1.DeviceSelector{{}}
-	checkPlan(t, "found", New(w, s), "Failed", []string{"see excluded"})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+	d.Selectors = []v1alpha1.DeviceSelector{{}}
+	checkPlan(t, "found", New(d, s), "Failed", []string{"see excluded"})
 	s.Disks.Paths = paths("b")
 	s.Disks.Paths[0].Optional = true
-	checkPlan(t, "optional", New(w, s), "Failed", []string{"see excluded"})
+	checkPlan(t, "optional", New(d, s), "Failed", []string{"see excluded"})
 }
 
 // TestTwoNodesNeverTakeOneDisk runs two nodes that see one blank disk through every order of what each does: it lists
@@ -238,9 +238,9 @@ func race(t *testing.T, order []int, list [2]int) int {
 			case 1:
 				seen[node].Disks.Peers.Add(statuses[1-node], time.Time{})
 			case 2:
-				w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
-				w.Node = fmt.Sprintf("n%d", node)
-				if p := New(w, seen[node]); p.Action.Kind == state.CreateVG {
+				d := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
+				d.Node = fmt.Sprintf("n%d", node)
+				if p := New(d, seen[node]); p.Action.Kind == state.CreateVG {
 					taken++
 				}
 			}

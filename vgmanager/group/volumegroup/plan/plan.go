@@ -42,124 +42,124 @@ import (
 // restore the redundancy of volumes. A pool is created once. It is extended when its volume group was extended, or by
 // automatic extension. A class is published when volumes can be created in it. It stays published while it is broken,
 // because requests must find its volumes. Removal starts when no volume is left.
-func New(w state.Desired, s state.NodeState) state.Plan {
+func New(d state.Desired, s state.NodeState) state.Plan {
 	switch {
-	case w.UsesExisting():
-		return existing.Plan(w, s)
-	case w.Deleting:
-		return planRemoval(w, s)
-	case w.Leaving:
-		return planLeaving(w, s)
+	case d.UsesExisting():
+		return existing.Plan(d, s)
+	case d.Deleting:
+		return planRemoval(d, s)
+	case d.Leaving:
+		return planLeaving(d, s)
 	}
-	if p := selection.PlanNamesake(w, s); p != nil {
+	if p := selection.PlanNamesake(d, s); p != nil {
 		return *p
 	}
-	vg := ownership.GroupOf(w, s)
-	if problems := ownership.Namesakes(w, s); len(problems) > 0 {
+	vg := ownership.GroupOf(d, s)
+	if problems := ownership.Namesakes(d, s); len(problems) > 0 {
 		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
-	if problem := ownership.Foreign(w, s.Report.VG(w.Name)); problem != "" {
+	if problem := ownership.Foreign(d, s.Report.VG(d.Name)); problem != "" {
 		return state.Plan{
 			State: v1alpha1.VGStatusFailed, Problems: []state.Problem{{Event: state.EventForeignVolumeGroup,
 				Message: problem}},
-			Lost: vg == nil && lostdevices.WasThere(w, s),
+			Lost: vg == nil && lostdevices.WasThere(d, s),
 		}
 	}
-	chosen := selection.Choose(w, s, vg)
-	if p := ownership.PlanRename(w, s, vg); p != nil {
+	chosen := selection.Choose(d, s, vg)
+	if p := ownership.PlanRename(d, s, vg); p != nil {
 		p.Excluded = chosen.Excluded
 		return *p
 	}
-	if hidden := hiddengroup.Find(w, s); vg == nil && len(hidden) > 0 {
-		return hiddengroup.Plan(w, s, hidden, chosen)
+	if hidden := hiddengroup.Find(d, s); vg == nil && len(hidden) > 0 {
+		return hiddengroup.Plan(d, s, hidden, chosen)
 	}
-	if vg == nil && lostdevices.WasThere(w, s) {
-		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: append(health.LostGroup(w, s),
-			chosen.Problems...), Excluded: chosen.Excluded, Lost: true, Action: rollback.RestoreAction(w, s)}
+	if vg == nil && lostdevices.WasThere(d, s) {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: append(health.LostGroup(d, s),
+			chosen.Problems...), Excluded: chosen.Excluded, Lost: true, Action: rollback.RestoreAction(d, s)}
 	}
 	if vg == nil {
-		p := planCreation(w, s, chosen)
+		p := planCreation(d, s, chosen)
 		// The status keeps the lost devices until the group exists again.
-		p.Lost = w.Open.Approved != nil && lostdevices.WasThere(state.WithoutRecovery(w), s)
+		p.Lost = d.Open.Approved != nil && lostdevices.WasThere(state.WithoutRecovery(d), s)
 		return p
 	}
-	return planUpkeep(w, s, vg, chosen)
+	return planUpkeep(d, s, vg, chosen)
 }
 
 // planCreation is the plan for a node without the volume group.
-func planCreation(w state.Desired, s state.NodeState, c selection.Choice) state.Plan {
+func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.Plan {
 	p := state.Plan{State: v1alpha1.VGStatusFailed, Excluded: c.Excluded, Problems: c.Problems, Waiting: c.Waiting,
 		Doubtful: c.Doubtful, AwaitsListing: len(c.Unlisted) > 0}
 	switch {
-	case w.Taint != "":
+	case d.Taint != "":
 		return state.Plan{State: v1alpha1.VGStatusReady, Excluded: c.Excluded, Note: fmt.Sprintf(
 			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group "+
-				"of device class %s is created there", w.Node, w.Taint, w.Name)}
+				"of device class %s is created there", d.Node, d.Taint, d.Name)}
 	case s.Disks.Hidden.Err != nil:
 		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, state.Problem{Event: state.EventObserveFailed, Message: fmt.Sprintf(
-			"volume group %s is not created on node %s: %v", w.Name, w.Node, s.Disks.Hidden.Err)})
+			"volume group %s is not created on node %s: %v", d.Name, d.Node, s.Disks.Hidden.Err)})
 	case len(s.Health.Mapped) > 0:
 		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
 		// while its volumes are mapped.
 		p.Action = state.Action{Kind: state.Unmap, Target: state.Volumes(s.Health.Mapped)}
 	case len(c.Unlisted) > 0:
 		// A group gets all its devices when it is created: policy Static adds none later.
-		p.State, p.Note = v1alpha1.VGStatusProgressing, selection.WaitForListing(w, c)
+		p.State, p.Note = v1alpha1.VGStatusProgressing, selection.WaitForListing(d, c)
 	case len(c.Wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = state.NextOf(s, selection.WipeActions(c.Wipes))
 	case len(c.Problems) > 0:
-	case len(c.Unapproved) > 0 && (len(c.Candidates) == 0 || redundancy.StartProblem(w, s, len(c.Candidates)) != ""):
+	case len(c.Unapproved) > 0 && (len(c.Candidates) == 0 || redundancy.StartProblem(d, s, len(c.Candidates)) != ""):
 		p.State = v1alpha1.VGStatusProgressing
-		p.Note = selection.WaitForApproval(w, c)
-	case len(c.Candidates) > 0 && redundancy.StartProblem(w, s, len(c.Candidates)) != "":
-		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: redundancy.StartProblem(w, s,
+		p.Note = selection.WaitForApproval(d, c)
+	case len(c.Candidates) > 0 && redundancy.StartProblem(d, s, len(c.Candidates)) != "":
+		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: redundancy.StartProblem(d, s,
 			len(c.Candidates))}}
 	case len(c.Candidates) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = state.Action{Kind: state.CreateVG, Target: state.Devices(c.Candidates), Change: lvm.VGCreate{
-			Name: w.Name, Devices: device.Names(c.Candidates), Tags: ownership.OwnerTags(w),
+			Name: d.Name, Devices: device.Names(c.Candidates), Tags: ownership.OwnerTags(d),
 			MetadataSize: members.MetadataSize(c.Candidates, nil)}}
 	case c.Waiting:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Note = "waiting until the new devices have been attached for a minute"
-	case c.Blocked > 0 || requires(w):
+	case c.Blocked > 0 || requires(d):
 		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
 			"volume group %s does not exist on node %s, because there were no available devices to create it: attach "+
-				"a blank disk, or see excluded for why each device cannot be used", w.Name, w.Node)}}
+				"a blank disk, or see excluded for why each device cannot be used", d.Name, d.Node)}}
 	default:
 		// If the node has no usable device and the device class requires none, the node is ready.
 		p.State, p.Note = v1alpha1.VGStatusReady,
 			fmt.Sprintf("node %s has no volume group of device class %s, and needs none: there were no available "+
-				"devices to create it", w.Node, w.Name)
+				"devices to create it", d.Node, d.Name)
 	}
 	return p
 }
 
 // requires returns true if the device class requires a device on every node.
-func requires(w state.Desired) bool {
-	return slices.ContainsFunc(w.Selectors, func(s v1alpha1.DeviceSelector) bool { return len(s.Paths) > 0 })
+func requires(d state.Desired) bool {
+	return slices.ContainsFunc(d.Selectors, func(s v1alpha1.DeviceSelector) bool { return len(s.Paths) > 0 })
 }
 
 // planUpkeep is the plan for a volume group of this node.
-func planUpkeep(w state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choice) state.Plan {
-	requests := members.Plan(w, s, vg)
-	broken := health.BrokenGroup(w, s, vg)
+func planUpkeep(d state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choice) state.Plan {
+	requests := members.Plan(d, s, vg)
+	broken := health.BrokenGroup(d, s, vg)
 	p := state.Plan{Excluded: c.Excluded, Notes: requests.Notes, LookedAtHealth: true,
 		Waiting:  c.Waiting || requests.Waiting || s.Orphans.Waits != "",
 		Doubtful: c.Doubtful, AwaitsListing: len(c.Unlisted) > 0}
-	p.Problems = slices.Concat(broken, c.Problems, requests.Problems, health.BrokenVolumes(w, s, vg),
-		doubt.ReplacedProblems(w, s, vg), doubt.SeenProblems(w, s, vg), thinpool.Problems(w, s, vg),
-		thinpool.StripesProblems(w, vg), placement.ThickProblems(w, vg), redundancy.Problems(w, vg),
-		members.MetadataAreaProblems(w, vg), health.UnknownHealth(w, s))
-	actions := dueActions(situation{w: w, s: s, vg: vg, choice: c, requests: requests, broken: len(broken) > 0,
-		repairing: poolrepair.Repairs(w, s, vg)})
+	p.Problems = slices.Concat(broken, c.Problems, requests.Problems, health.BrokenVolumes(d, s, vg),
+		doubt.ReplacedProblems(d, s, vg), doubt.SeenProblems(d, s, vg), thinpool.Problems(d, s, vg),
+		thinpool.StripesProblems(d, vg), placement.ThickProblems(d, vg), redundancy.Problems(d, vg),
+		members.MetadataAreaProblems(d, vg), health.UnknownHealth(d, s))
+	actions := dueActions(situation{desired: d, s: s, vg: vg, choice: c, requests: requests, broken: len(broken) > 0,
+		repairing: poolrepair.Repairs(d, s, vg)})
 	p.Action = state.NextOf(s, actions)
 	p.Problems = append(p.Problems, state.Failures(s, actions, p.Action)...)
 	p.State = state.StateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = cmp.Or(requests.Note, devicerequests.Unmatched(w, s, vg), members.CacheNote(vg))
+		p.Note = cmp.Or(requests.Note, devicerequests.Unmatched(d, s, vg), members.CacheNote(vg))
 	}
 	return p
 }

@@ -35,7 +35,7 @@ func disk(letter string) device.Device {
 
 // group returns a volume group of this node on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownership.OwnerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownership.OwnerTags(testDesired(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
 		ExtentSize: 4 << 20}
 	for _, l := range letters {
 		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8,
@@ -65,13 +65,13 @@ func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 
 func report(vgs ...lvm.VG) *lvm.Report { return &lvm.Report{VGs: vgs} }
 
-// testWanted returns a device class on the node n1 of the cluster c1.
-func testWanted(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
-	w := state.Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: state.Cluster{ID: "c1"}, Spec: spec}
+// testDesired returns a device class on the node n1 of the cluster c1.
+func testDesired(spec v1alpha1.LVMVolumeGroupSpec) state.Desired {
+	d := state.Desired{Name: "vg1", UID: "uid", Node: "n1", Cluster: state.Cluster{ID: "c1"}, Spec: spec}
 	if spec.DeviceSelector != nil {
-		w.Selectors = []v1alpha1.DeviceSelector{*spec.DeviceSelector}
+		d.Selectors = []v1alpha1.DeviceSelector{*spec.DeviceSelector}
 	}
-	return w
+	return d
 }
 
 func edit(vg lvm.VG, change func(*lvm.VG)) lvm.VG {
@@ -433,7 +433,7 @@ func TestPlan(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := New(testWanted(tt.spec), tt.seen)
+		p := New(testDesired(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
@@ -443,7 +443,7 @@ func TestPlan(t *testing.T) {
 
 func TestANodeThatNeedsNoGroupSaysWhyInTheWordsOfUpstream(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}}
-	p := New(testWanted(spec), state.NodeState{Report: report(), Disks: state.Disks{Paths: []state.Path{missingPath("c", true)}}})
+	p := New(testDesired(spec), state.NodeState{Report: report(), Disks: state.Disks{Paths: []state.Path{missingPath("c", true)}}})
 	if want := "there were no available devices to create it"; !strings.Contains(p.Note, want) {
 		t.Errorf("the note %q does not contain %q", p.Note, want)
 	}

@@ -51,29 +51,29 @@ func ApprovedRecovery(r *v1alpha1.LVMRecovery) *state.Recovery {
 }
 
 // Open adds the LVMRecovery that is next for the volume group to the desired state, and what it allows.
-func Open(w *state.Desired, r *v1alpha1.LVMRecovery, approved *state.Recovery) {
-	w.Open.Approved = approved
-	w.Open.Action = r.Spec.Action
+func Open(d *state.Desired, r *v1alpha1.LVMRecovery, approved *state.Recovery) {
+	d.Open.Approved = approved
+	d.Open.Action = r.Spec.Action
 	if open := recoveries[r.Spec.Action].open; open != nil {
-		open(w, r)
+		open(d, r)
 	}
 }
 
 // RecoveryStatus returns the status of the LVMRecovery that is next for the volume group. volumes are the volumes of
 // the device class on this node according to the API.
-func RecoveryStatus(o state.Outcome, w state.Desired, r *v1alpha1.LVMRecovery, volumes []v1alpha1.RecoveryVolume,
+func RecoveryStatus(o state.Outcome, d state.Desired, r *v1alpha1.LVMRecovery, volumes []v1alpha1.RecoveryVolume,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	status := *r.Status.DeepCopy()
 	if o.ObserveFailed {
 		// The phase stays. A failed observation changes no plan.
-		status.Message = fmt.Sprintf("node %s could not be observed: %v", w.Node, o.Err)
+		status.Message = fmt.Sprintf("node %s could not be observed: %v", d.Node, o.Err)
 		return recovery.WithCondition(status, r.Generation, now)
 	}
 	known, is := recoveries[r.Spec.Action]
 	if !is {
 		known = recoveries[v1alpha1.RecoveryRemoveLostDevices]
 	}
-	status = known.status(o, w, recovery.Request{Recovery: r, Volumes: volumes, Status: status, Now: now})
+	status = known.status(o, d, recovery.Request{Recovery: r, Volumes: volumes, Status: status, Now: now})
 	return recovery.WithCondition(status, r.Generation, now)
 }
 

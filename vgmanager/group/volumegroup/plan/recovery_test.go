@@ -90,7 +90,7 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 		if tt.vg != nil {
 			s.Report = report(*tt.vg)
 		}
-		p, problem := lostdevices.NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s, objects, metav1.Time{})
+		p, problem := lostdevices.NewPlan(testDesired(v1alpha1.LVMVolumeGroupSpec{}), s, objects, metav1.Time{})
 		if problem != "" {
 			t.Errorf("%s: %s", name, problem)
 			continue
@@ -119,7 +119,7 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 	created := metav1.Time{}
 	id := func(vg lvm.VG, objects ...v1alpha1.RecoveryVolume) string {
-		p, problem := lostdevices.NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}),
+		p, problem := lostdevices.NewPlan(testDesired(v1alpha1.LVMVolumeGroupSpec{}),
 			state.NodeState{Report: report(vg)}, objects, created)
 		if problem != "" {
 			t.Fatal(problem)
@@ -145,12 +145,12 @@ func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 // TestRecoveryBesideAFailingDevice has one device missing and one failing: the loss is that of the missing one, and the
 // data of the other can be moved away afterwards.
 func TestRecoveryBesideAFailingDevice(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
 	s := state.NodeState{Report: report(lostPool())}
-	before, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
+	before, problem := lostdevices.NewPlan(d, s, nil, metav1.Time{})
 	expect.Equal(t, "problem", problem, "")
 	s.Health.Failing = map[device.Number]error{disk("b").Number: errors.New("I/O error")}
-	p, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
+	p, problem := lostdevices.NewPlan(d, s, nil, metav1.Time{})
 	if problem != "" || len(p.FailingDevices) != 1 || p.FailingDevices[0].UUID != "pv-b" || p.ID == before.ID {
 		t.Fatalf("got %+v, %q", p, problem)
 	}
@@ -158,13 +158,13 @@ func TestRecoveryBesideAFailingDevice(t *testing.T) {
 		t.Errorf("lost are %v, want %v", namesOfPlan(p), namesOfPlan(before))
 	}
 	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRemoveLostDevices}}
-	says := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Time{}).Message
+	says := RecoveryStatus(state.Outcome{Node: s}, d, r, nil, metav1.Time{}).Message
 	if !strings.Contains(says, "failing, and not removed: /dev/sdb") {
 		t.Errorf("it says %s", says)
 	}
-	w.Open.Approved = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
+	d.Open.Approved = &state.Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
 		Volumes: []string{"v1", "v2"}}
-	if kind := New(w, s).Action.Kind; kind != state.DeactivatePool && kind != state.RemoveUnreadable {
+	if kind := New(d, s).Action.Kind; kind != state.DeactivatePool && kind != state.RemoveUnreadable {
 		t.Errorf("the approved recovery does %q", kind)
 	}
 }
@@ -204,14 +204,14 @@ func TestRecoveryIsRefused(t *testing.T) {
 		"two of one name": {state.NodeState{Report: report(lostPool(), edit(lostPool(),
 			func(vg *lvm.VG) { vg.UUID = "vg-2" }))}, "2 volume groups with the name"},
 	} {
-		w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-		p, problem := lostdevices.NewPlan(w, tt.seen, nil, metav1.Time{})
+		d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+		p, problem := lostdevices.NewPlan(d, tt.seen, nil, metav1.Time{})
 		if p != nil || !strings.Contains(problem, tt.says) {
 			t.Errorf("%s: got %+v, %q, want %q", name, p, problem, tt.says)
 		}
 		// An approval changes nothing then.
-		w.Open.Approved = &state.Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
-		if kind := New(w, tt.seen).Action.Kind; kind == state.DeactivatePool || kind == state.RemoveUnreadable ||
+		d.Open.Approved = &state.Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
+		if kind := New(d, tt.seen).Action.Kind; kind == state.DeactivatePool || kind == state.RemoveUnreadable ||
 			kind == state.ReduceLost || kind == state.CreateVG {
 			t.Errorf("%s: %s", name, kind)
 		}
@@ -219,14 +219,14 @@ func TestRecoveryIsRefused(t *testing.T) {
 }
 
 // approve returns the desired state with the approval of the current plan.
-func approve(t *testing.T, w state.Desired, s state.NodeState) state.Desired {
+func approve(t *testing.T, d state.Desired, s state.NodeState) state.Desired {
 	t.Helper()
-	p, problem := lostdevices.NewPlan(w, s, nil, metav1.Time{})
+	p, problem := lostdevices.NewPlan(d, s, nil, metav1.Time{})
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
-	return w
+	d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
+	return d
 }
 
 func TestStepsOfARecovery(t *testing.T) {
@@ -281,19 +281,19 @@ func TestStepsOfARecovery(t *testing.T) {
 			vg.LVs = append(vg.LVs, thick("more", "-wi-a---p-", "pv-c"))
 		}, state.Nothing, "", ""},
 	} {
-		w := testWanted(tt.spec)
-		w = approve(t, w, state.NodeState{Report: report(tt.planned)})
+		d := testDesired(tt.spec)
+		d = approve(t, d, state.NodeState{Report: report(tt.planned)})
 		now := edit(tt.planned, func(vg *lvm.VG) {
 			vg.LVs, vg.Hidden = slices.Clone(vg.LVs), slices.Clone(vg.Hidden)
 			tt.now(vg)
 		})
 		s := state.NodeState{Report: report(now)}
-		class := publication.ClassOf(w, nil, "vg")
+		class := publication.ClassOf(d, nil, "vg")
 		s.Class = &class
 		for _, deleting := range []bool{false, true} {
-			w.Deleting = deleting
-			class = publication.ClassOf(w, nil, "vg")
-			p := New(w, s)
+			d.Deleting = deleting
+			class = publication.ClassOf(d, nil, "vg")
+			p := New(d, s)
 			if p.Action.Kind != tt.kind || strings.Join(volumesOf(p.Action), " ") != tt.volumes {
 				t.Errorf("%s (deleting: %t): got %s %v, want %s %s", name, deleting, p.Action.Kind, volumesOf(p.Action),
 					tt.kind, tt.volumes)
@@ -307,57 +307,57 @@ func TestStepsOfARecovery(t *testing.T) {
 }
 
 func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic})
 	s := state.NodeState{Report: report(), Devices: []device.Device{disk("d")}, Disks: state.Disks{Probed: map[device.Number][]device.Reason{}},
 		Before: v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b"}}}}
-	if p := New(w, s); p.Action.Kind != state.Nothing || !p.Lost {
+	if p := New(d, s); p.Action.Kind != state.Nothing || !p.Lost {
 		t.Errorf("before the approval: got %+v", p)
 	}
-	w = approve(t, w, s)
+	d = approve(t, d, s)
 	s.Disks.Probed[disk("d").Number] = nil
 	s.Health.Mapped = []string{"vg1-v1"}
-	if p := New(w, s); p.Action.Kind != state.Unmap || !p.Lost {
+	if p := New(d, s); p.Action.Kind != state.Unmap || !p.Lost {
 		t.Errorf("while its volumes are mapped: got %+v", p)
 	}
 	s.Health.Mapped = nil
 	for range 2 {
-		if p := New(w, s); p.Action.Kind != state.CreateVG || !p.Lost {
+		if p := New(d, s); p.Action.Kind != state.CreateVG || !p.Lost {
 			t.Errorf("after the approval: got %s: %+v", p.Action.Kind, p)
 		}
 		// The class alone shows that there was a group.
-		class := publication.ClassOf(w, nil, "")
+		class := publication.ClassOf(d, nil, "")
 		s.Class, s.Before.PhysicalVolumes = &class, nil
 	}
 	created := edit(group("d"), func(vg *lvm.VG) { vg.UUID = "vg-new" })
 	s.Report, s.Before.UUID = report(created), "vg"
-	ended := lostdevices.Status(state.Outcome{Node: s}, w, recovery.Request{Status: v1alpha1.LVMRecoveryStatus{
+	ended := lostdevices.Status(state.Outcome{Node: s}, d, recovery.Request{Status: v1alpha1.LVMRecoveryStatus{
 		Plan: &v1alpha1.RecoveryPlan{}}})
-	if got := ownership.GroupOf(w, s); got == nil || got.UUID != "vg-new" || ended.Phase != v1alpha1.RecoverySucceeded {
+	if got := ownership.GroupOf(d, s); got == nil || got.UUID != "vg-new" || ended.Phase != v1alpha1.RecoverySucceeded {
 		t.Errorf("the group that was created is not used: %+v", got)
 	}
 	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{wellknown.OwnerTag} }))
-	if got := ownership.GroupOf(w, s); got != nil {
+	if got := ownership.GroupOf(d, s); got != nil {
 		t.Errorf("a group without the tags of the node is used: %+v", got)
 	}
 	s.Report, s.Before.UUID = report(), ""
 	s.Before.PhysicalVolumes = append(s.Before.PhysicalVolumes, v1alpha1.PhysicalVolumeStatus{UUID: "pv-x"})
-	if p := New(w, s); p.Action.Kind != state.Nothing {
+	if p := New(d, s); p.Action.Kind != state.Nothing {
 		t.Errorf("with another lost device: got %s", p.Action.Kind)
 	}
 }
 
 func TestRecoveryStatus(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
 	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRemoveLostDevices}}
 	r.Name, r.Generation = "r", 2
 	step := func(name string, o state.Outcome, phase v1alpha1.RecoveryPhase, says string) {
 		t.Helper()
-		w.Open.Approved = ApprovedRecovery(r)
+		d.Open.Approved = ApprovedRecovery(r)
 		if !o.ObserveFailed {
-			o.Plan = New(w, o.Node)
+			o.Plan = New(d, o.Node)
 		}
-		r.Status = RecoveryStatus(o, w, r, nil, now)
+		r.Status = RecoveryStatus(o, d, r, nil, now)
 		if r.Status.Phase != phase || !strings.Contains(r.Status.Message, says) {
 			t.Errorf("%s: got %s: %s", name, r.Status.Phase, r.Status.Message)
 		}

@@ -13,14 +13,14 @@ import (
 // TestATaintThatComesBeforeTheVolumeGroup: the node is already a member of the device class, but does not have a
 // volume group yet when it is tainted.
 func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
-	w := state.Desired{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
+	d := state.Desired{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
 	blank := state.NodeState{Devices: []device.Device{disk("b")}, Report: report()}
-	if p := New(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != state.Nothing ||
+	if p := New(d, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != state.Nothing ||
 		!strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
 		t.Errorf("got %+v", p)
 	}
-	w.Taint = ""
-	if p := New(w, blank); p.Action.Kind != state.CreateVG {
+	d.Taint = ""
+	if p := New(d, blank); p.Action.Kind != state.CreateVG {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -29,16 +29,16 @@ func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
 func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
 	seen := state.NodeState{Report: report(), Class: thinDone}
 	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
-	w := state.Desired{Name: "vg1", Node: "node1", Leaving: true}
+	d := state.Desired{Name: "vg1", Node: "node1", Leaving: true}
 	for _, class := range []*deviceclass.Class{thinDone, nil} {
 		seen.Class = class
-		if p := New(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||
+		if p := New(d, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||
 			p.Action.Kind != state.Nothing {
 			t.Errorf("got %+v", p)
 		}
 	}
 	seen.Records.Released = []string{"pv-b"}
-	if p := New(w, seen); !p.Finished {
+	if p := New(d, seen); !p.Finished {
 		t.Errorf("what was removed is waited for: %+v", p)
 	}
 }

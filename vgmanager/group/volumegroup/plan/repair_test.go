@@ -46,8 +46,8 @@ func running(change func(*lvm.LV)) lvm.VG {
 }
 
 // published returns the class as it is published for the volume group.
-func published(vg lvm.VG, w state.Desired) *deviceclass.Class {
-	class := publication.ClassOf(w, nil, vg.UUID)
+func published(vg lvm.VG, d state.Desired) *deviceclass.Class {
+	class := publication.ClassOf(d, nil, vg.UUID)
 	return &class
 }
 
@@ -84,11 +84,11 @@ func TestWarningsOfARepair(t *testing.T) {
 		"no superblock":    {thinmeta.Metadata{Devices: without, SuperblockLost: true}, earlier},
 		"valid":            {thinmeta.Metadata{Devices: without, Intact: true}, ""},
 	} {
-		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open.Action = v1alpha1.RecoveryRepairThinPool
+		d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+		d.Open.Action = v1alpha1.RecoveryRepairThinPool
 		s := state.NodeState{Report: report(stopped()), Pool: state.Pool{Inspection: inspected(tt.seen)}}
 		r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRepairThinPool}}
-		status := RecoveryStatus(state.Outcome{Node: s}, w, r, nil, metav1.Time{})
+		status := RecoveryStatus(state.Outcome{Node: s}, d, r, nil, metav1.Time{})
 		if status.Plan == nil {
 			t.Fatalf("%s: %s", name, status.Message)
 		}
@@ -146,11 +146,11 @@ func TestRepairPlan(t *testing.T) {
 			seen: inspected(thinmeta.Metadata{Devices: whole}), repair: v1alpha1.RepairRebuild, kept: 2},
 		"no pool": {vg: group("b"), problem: "has no thin pool"},
 	} {
-		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open.Action, w.Deleting = v1alpha1.RecoveryRepairThinPool, tt.deleting
+		d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+		d.Open.Action, d.Deleting = v1alpha1.RecoveryRepairThinPool, tt.deleting
 		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen},
 			Health: state.Health{Failing: tt.failing}}
-		p, problem, preparing := poolrepair.NewPlan(w, s, []v1alpha1.RecoveryVolume{{Name: "v2", Claim: "ns/two"}},
+		p, problem, preparing := poolrepair.NewPlan(d, s, []v1alpha1.RecoveryVolume{{Name: "v2", Claim: "ns/two"}},
 			metav1.Time{})
 		if !strings.Contains(problem, tt.problem) || (problem == "") != (tt.problem == "") || preparing != tt.preparing {
 			t.Errorf("%s: got the problem %q (preparing: %t), want %q", name, problem, preparing, tt.problem)
@@ -220,19 +220,19 @@ func TestStepsOfARepair(t *testing.T) {
 		"while it is read": {vg: edit(stopped(),
 			func(vg *lvm.VG) { vg.Hidden[0].Attr = "ewi-a-----" }), seen: &state.PoolInspection{Running: true}},
 	} {
-		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-		w.Open.Action = v1alpha1.RecoveryRepairThinPool
+		d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+		d.Open.Action = v1alpha1.RecoveryRepairThinPool
 		if tt.approved != nil {
-			p, problem, _ := poolrepair.NewPlan(w, state.NodeState{Report: report(stopped()),
+			p, problem, _ := poolrepair.NewPlan(d, state.NodeState{Report: report(stopped()),
 				Pool: state.Pool{Inspection: tt.approved}},
 				nil, metav1.Time{})
 			if problem != "" {
 				t.Fatalf("%s: %s", name, problem)
 			}
-			w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
+			d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRepairThinPool, p)
 		}
-		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen}, Class: published(tt.vg, w)}
-		a := New(w, s).Action
+		s := state.NodeState{Report: report(tt.vg), Pool: state.Pool{Inspection: tt.seen}, Class: published(tt.vg, d)}
+		a := New(d, s).Action
 		if a.Kind != tt.kind || strings.Join(volumesOf(a), " ") != tt.names {
 			t.Errorf("%s: got %s %v, want %s %s", name, a.Kind, volumesOf(a), tt.kind, tt.names)
 		}
@@ -244,35 +244,35 @@ func TestStepsOfARepair(t *testing.T) {
 
 // TestAPoolThatLVMDoesNotActivate has a condition, and is not tried again before the delay ends.
 func TestAPoolThatLVMDoesNotActivate(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	s := state.NodeState{Report: report(stopped()), Class: published(stopped(), w),
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+	s := state.NodeState{Report: report(stopped()), Class: published(stopped(), d),
 		Pool:    state.Pool{Fault: lvm.ErrPoolCheck},
 		Records: state.Records{Attempts: map[string]state.Attempt{"pool": {Ineffective: 1, Waiting: true}}}}
-	p := New(w, s)
+	p := New(d, s)
 	if p.Action.Kind != state.Nothing || len(p.Problems) != 1 ||
 		p.Problems[0].Reason != v1alpha1.ReasonThinPoolFailed || !strings.Contains(p.Problems[0].Message, "RepairThinPool") {
 		t.Errorf("got %+v", p)
 	}
 	s.Records.Attempts = nil
-	if p := New(w, s); p.Action.Kind != state.Activate {
+	if p := New(d, s); p.Action.Kind != state.Activate {
 		t.Errorf("got %s", p.Action.Kind)
 	}
 }
 
 func TestPreviousMetadataIsRemovedWithTheGroup(t *testing.T) {
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
-	w.Deleting = true
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+	d.Deleting = true
 	vg := edit(withPool(group("b")), func(vg *lvm.VG) {
 		vg.LVs = append(vg.LVs, thick("pool_meta0", "-wi-a-----",
 			"pv-b"))
 	})
-	if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind != state.RemovePool || strings.Join(volumesOf(a),
+	if a := New(d, state.NodeState{Report: report(vg)}).Action; a.Kind != state.RemovePool || strings.Join(volumesOf(a),
 		" ") != "pool_meta0" {
 		t.Errorf("got %+v", a)
 	}
 	for _, other := range []string{"pool_meta", "pool_metadata", "pool_meta1x", "other_meta0"} {
 		vg := edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs = append(vg.LVs, thick(other, "-wi-a-----", "pv-b")) })
-		if a := New(w, state.NodeState{Report: report(vg)}).Action; a.Kind == state.RemovePool {
+		if a := New(d, state.NodeState{Report: report(vg)}).Action; a.Kind == state.RemovePool {
 			t.Errorf("%s: got %+v", other, a)
 		}
 	}

@@ -222,7 +222,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			tt.seen.Class = thickDone
 		}
 		tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
-		p := New(testWanted(tt.spec), tt.seen)
+		p := New(testDesired(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if tt.state == "" {
 			continue
@@ -366,7 +366,7 @@ func TestPlanOfRedundancy(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := New(testWanted(tt.spec), tt.seen)
+		p := New(testDesired(tt.spec), tt.seen)
 		want := strings.Replace(tt.want, "RepairVolume /dev/sdc", "RepairVolume [unknown]", 1)
 		checkPlan(t, name, p, want, tt.says)
 	}

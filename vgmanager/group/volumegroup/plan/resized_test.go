@@ -28,7 +28,7 @@ func TestDevicesThatChangedTheirSize(t *testing.T) {
 			s.Devices, s.Disks.Paths = append(s.Devices, disk("d")), paths("d")
 		}
 		s.Disks.Identities = device.Identities(s.Devices)
-		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}), s)
+		p := New(testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}), s)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if got := p.Notes["pv-c"].Message; got != "" && tt.note == "" || !strings.Contains(got, tt.note) {
 			t.Errorf("%s: the note is %q, want %q", name, got, tt.note)
@@ -61,7 +61,7 @@ func TestDevicesAreResizedIfTheClassSaysSo(t *testing.T) {
 		s.Devices[1].Size = 20 << 30
 		tt.change(&s)
 		s.Disks.Identities = device.Identities(s.Devices)
-		p := New(testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector, DeviceResizePolicy: tt.policy}), s)
+		p := New(testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector, DeviceResizePolicy: tt.policy}), s)
 		if p.Action.Kind != tt.want || tt.want == state.ResizePV && p.Action.PVs()[0].Name != "/dev/sdc" {
 			t.Errorf("%s: got %+v", name, p.Action)
 		}

@@ -219,8 +219,8 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 			if test.present != nil {
 				test.present(&now)
 			}
-			w, s := rolledBackNode(&now)
-			if got := rollback.FitsRollback(w, s)(test.earlier); (test.why == "") != (got == "") || !strings.Contains(got, test.why) {
+			d, s := rolledBackNode(&now)
+			if got := rollback.FitsRollback(d, s)(test.earlier); (test.why == "") != (got == "") || !strings.Contains(got, test.why) {
 				t.Errorf("got %q, want %q", got, test.why)
 			}
 		})
@@ -229,10 +229,10 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 
 // rolledBackNode returns a class and its node, whose thin pool has the transaction ID 3 and the devices 1 and 2.
 func rolledBackNode(present *textmeta.Metadata) (state.Desired, state.NodeState) {
-	w := state.Desired{Name: "vg1", Node: "node1", Cluster: state.Cluster{ID: "c1"}, Open: state.OpenRecovery{Action: v1alpha1.RecoveryRestoreMetadata},
+	d := state.Desired{Name: "vg1", Node: "node1", Cluster: state.Cluster{ID: "c1"}, Open: state.OpenRecovery{Action: v1alpha1.RecoveryRestoreMetadata},
 		Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}}}
 	vg := groupWith(present)
-	vg.Tags = ownership.OwnerTags(w)
+	vg.Tags = ownership.OwnerTags(d)
 	transaction := present.Volumes[0].Segments[0].TransactionID
 	pool := vg.LV("pool")
 	pool.Attr, pool.TransactionID, pool.ChunkSize = "twi-------", &transaction, 64<<10
@@ -245,30 +245,30 @@ func rolledBackNode(present *textmeta.Metadata) (state.Desired, state.NodeState)
 		Metadata: state.Metadata{Rollback: state.Rollback{Present: present}}}
 	s.Pool.Inspection = &state.PoolInspection{Metadata: &thinmeta.Metadata{Intact: true, TransactionID: 3,
 		Chunks: 16 * 64, Devices: map[uint64]thinmeta.Device{1: {}, 2: {}}}}
-	return w, s
+	return d, s
 }
 
 // TestARestoreNeedsTheApprovedPlan: any other content has another plan, and nothing is restored without the same one.
 func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
-	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
+	d, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
 	s.Metadata.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
 	created := metav1.Unix(1, 0)
-	p, problem, _ := rollback.NewPlan(w, s, nil, created)
+	p, problem, _ := rollback.NewPlan(d, s, nil, created)
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	if a := New(w, s).Action; a.Kind != state.Nothing {
+	if a := New(d, s).Action; a.Kind != state.Nothing {
 		t.Errorf("without an approval: got %+v", a)
 	}
-	w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
-	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
+	d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, p)
+	if a := New(d, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("got %+v", a)
 	}
 	// The same metadata in another file is the same plan.
 	moved := *s.Metadata.Rollback.Earlier
 	moved.File = "/etc/lvm/archive/vg1_00002-1.vg"
 	s.Metadata.Rollback.Earlier = &moved
-	if a := New(w, s).Action; a.Kind != state.RestoreEarlier {
+	if a := New(d, s).Action; a.Kind != state.RestoreEarlier {
 		t.Errorf("after the backup became an archive: got %+v", a)
 	}
 	for name, change := range map[string]func(*state.NodeState){
@@ -286,7 +286,7 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 		report.VGs[0].LVs, report.VGs[0].PVs = slices.Clone(report.VGs[0].LVs), slices.Clone(report.VGs[0].PVs)
 		changed.Report = &report
 		change(&changed)
-		if a := New(w, changed).Action; a.Kind == state.RestoreEarlier {
+		if a := New(d, changed).Action; a.Kind == state.RestoreEarlier {
 			t.Errorf("%s: got %+v", name, a)
 		}
 	}
@@ -294,11 +294,11 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 	restored := s
 	transaction := uint64(3)
 	restored.Report.VGs[0].LV("pool").TransactionID = &transaction
-	if a := New(w, restored).Action; a.Kind != state.ActivatePool {
+	if a := New(d, restored).Action; a.Kind != state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
 	restored.Pool.Inspection.Metadata.Intact = false
-	if a := New(w, restored).Action; a.Kind == state.ActivatePool {
+	if a := New(d, restored).Action; a.Kind == state.ActivatePool {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -314,8 +314,8 @@ func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
 		"another fault":     {lvm.ErrPoolCheck, false, state.ExtendPool},
 		"a pool that works": {lvm.ErrTransaction, true, state.ExtendPool},
 	} {
-		w, s := rolledBackNode(poolMetadata(1, 0, 16))
-		w.Open.Action, w.Spec.ThinPoolConfig.SizePercent = "", 90
+		d, s := rolledBackNode(poolMetadata(1, 0, 16))
+		d.Open.Action, d.Spec.ThinPoolConfig.SizePercent = "", 90
 		s.Pool.Fault = test.fault
 		s.Records.Attempts = map[string]state.Attempt{"pool": {Waiting: true}}
 		vg := &s.Report.VGs[0]
@@ -324,9 +324,9 @@ func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
 		if test.active {
 			vg.LV("pool").Attr = "twi-a-----"
 		}
-		class := publication.ClassOf(w, nil, vg.UUID)
+		class := publication.ClassOf(d, nil, vg.UUID)
 		s.Class = &class
-		a := New(w, s).Action
+		a := New(d, s).Action
 		if a.Kind != test.want || (a.Kind == state.PublishClass && (classOf(a).Closed == "" || classOf(a).NoRemoval == "")) {
 			t.Errorf("%s: got %+v, want %s", name, a, test.want)
 		}

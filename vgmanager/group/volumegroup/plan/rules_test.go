@@ -87,9 +87,9 @@ func TestPlanOfARemoval(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
-		w.Deleting = true
-		p := New(w, tt.seen)
+		d := testDesired(tt.spec)
+		d.Deleting = true
+		p := New(d, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 	}
 }
@@ -97,11 +97,11 @@ func TestPlanOfARemoval(t *testing.T) {
 func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 	present := thickPublished()
 	present.LVCreateOptions = []string{"--type", "raid1"}
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	if got := publication.ClassOf(w, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
+	if got := publication.ClassOf(d, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
 		t.Errorf("got %v", got)
 	}
-	if a := publication.Action(w, state.NodeState{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != state.Nothing {
+	if a := publication.Action(d, state.NodeState{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != state.Nothing {
 		t.Errorf("an unchanged class is published: %v", a)
 	}
 }
@@ -248,12 +248,12 @@ func TestAutoExtend(t *testing.T) {
 		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
 		"nor before a check":      {vg: edit(filled(90, 90, gib), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true })},
 	}
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
 	for name, tt := range tests {
 		if a := thinpool.Action(config, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
-		problems := thinpool.CannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
+		problems := thinpool.CannotGrow(d, &tt.vg, tt.vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
 	}
 	if a := thinpool.Action(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
@@ -292,7 +292,7 @@ func TestDiscardsFollowTheSpec(t *testing.T) {
 		if discards.Mode != tt.want || (a.Kind == state.SetDiscards) != (tt.want != "") {
 			t.Errorf("%s: got %+v", name, a)
 		}
-		problems := thinpool.IgnoresDiscards(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}),
+		problems := thinpool.IgnoresDiscards(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}),
 			vg.ThinPool("pool"))
 		if len(problems) > 0 != (tt.says != "") ||
 			len(problems) > 0 && !strings.Contains(problems[0].Message, tt.says) {
@@ -346,7 +346,7 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 		if a := thinpool.Action(tt.config, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
-		problems := thinpool.CannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
+		problems := thinpool.CannotGrow(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
 			vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
 	}

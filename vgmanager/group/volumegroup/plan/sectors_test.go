@@ -54,8 +54,8 @@ func TestDevicesOfAnotherSectorSizeAreNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt.seen.Devices[0].Signature = ""
 			tt.seen.Disks.Identities = device.Identities(tt.seen.Devices)
-			w := testWanted(forced("/dev/disk/by-id/b", "/dev/disk/by-id/c", "/dev/disk/by-id/d"))
-			p := New(w, tt.seen)
+			desired := testDesired(forced("/dev/disk/by-id/b", "/dev/disk/by-id/c", "/dev/disk/by-id/d"))
+			p := New(desired, tt.seen)
 			checkPlan(t, name, p, tt.want, tt.says)
 			excluded := func(e v1alpha1.ExcludedDevice) bool {
 				return len(e.Reasons) > 0 && e.Reasons[len(e.Reasons)-1][:len(device.OtherSectorSize)] ==

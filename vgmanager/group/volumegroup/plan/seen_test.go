@@ -28,9 +28,9 @@ func TestSeenChanges(t *testing.T) {
 		"the record is not known": {7, state.Seen{Err: errors.New("input/output error")}, "is not known: input/output error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
 			s := state.NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Seqno = test.present })), Metadata: state.Metadata{Seen: test.seen}}
-			p := New(w, s)
+			p := New(d, s)
 			if p.Action.Kind != state.PublishClass || (classOf(p.Action).Closed != "") != (test.doubt != "") ||
 				!strings.Contains(classOf(p.Action).Closed, test.doubt) {
 				t.Fatalf("got %+v", p.Action)
@@ -42,25 +42,25 @@ func TestSeenChanges(t *testing.T) {
 			case test.doubt != "":
 				want = metav1.ConditionFalse
 			}
-			for _, c := range newConditions(w, p, nil, metav1.Time{}) {
+			for _, c := range newConditions(d, p, nil, metav1.Time{}) {
 				if c.Type == v1alpha1.ConditionVolumesHealthy && c.Status != want {
 					t.Errorf("VolumesHealthy is %s, want %s", c.Status, want)
 				}
 			}
-			accept, why := doubt.NewAcceptPlan(w, s, metav1.Time{})
+			accept, why := doubt.NewAcceptPlan(d, s, metav1.Time{})
 			if (accept != nil) != (test.doubt != "") {
 				t.Fatalf("got the plan %+v: %s", accept, why)
 			}
 			if accept == nil {
 				return
 			}
-			w.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
+			d.Open.Approved = state.NewRecovery("r", v1alpha1.RecoveryAcceptMetadata, accept)
 			s.Class = classOf(p.Action)
-			if a := New(w, s).Action; a.Kind != state.AcceptMetadata {
+			if a := New(d, s).Action; a.Kind != state.AcceptMetadata {
 				t.Errorf("approved: got %+v", a)
 			}
 			s.Report.VGs[0].Seqno++
-			if a := New(w, s).Action; a.Kind == state.AcceptMetadata {
+			if a := New(d, s).Action; a.Kind == state.AcceptMetadata {
 				t.Error("another change than the approved one is accepted")
 			}
 		})

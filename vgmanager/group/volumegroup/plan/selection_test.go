@@ -183,9 +183,9 @@ func TestChoiceOfDevices(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
-		w.Others = tt.others
-		p := New(w, tt.seen)
+		d := testDesired(tt.spec)
+		d.Others = tt.others
+		p := New(d, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
@@ -236,15 +236,15 @@ func TestOwnersOfAGroup(t *testing.T) {
 	}
 	for name, tt := range tests {
 		s := state.NodeState{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
-		checkPlan(t, name, New(testWanted(tt.spec), s), tt.want, tt.says)
-		w := testWanted(tt.spec)
-		w.Deleting = true
+		checkPlan(t, name, New(testDesired(tt.spec), s), tt.want, tt.says)
+		d := testDesired(tt.spec)
+		d.Deleting = true
 		s.Class = nil
-		if removal := New(w, s); (len(tt.says) > 0) != removal.Finished {
+		if removal := New(d, s); (len(tt.says) > 0) != removal.Finished {
 			t.Errorf("%s: a removal is finished at once: %t", name, removal.Finished)
 		}
 	}
-	change, _ := ownership.Tagging(testWanted(adopted), &moved).Change.(lvm.VGChangeTags)
+	change, _ := ownership.Tagging(testDesired(adopted), &moved).Change.(lvm.VGChangeTags)
 	if diff := cmp.Diff([]string{"lvms.node=n1"}, change.Add) + cmp.Diff([]string{"lvms.node=n7"}, change.Remove); diff != "" {
 		t.Error(diff)
 	}

@@ -34,23 +34,23 @@ func Event(o state.Outcome) state.EventReason {
 
 // Entry returns the entry of a volume group in the node status, even if the action failed. before is the previous
 // entry. now is the transition time of the conditions whose status changes.
-func Entry(o state.Outcome, w state.Desired, before v1alpha1.VGStatus, now metav1.Time) v1alpha1.VGStatus {
+func Entry(o state.Outcome, d state.Desired, before v1alpha1.VGStatus, now metav1.Time) v1alpha1.VGStatus {
 	if o.ObserveFailed {
 		// The last known state stays. State and reason show that it is outdated.
 		before.Status, before.Reason, before.ObservedGeneration = state.Failed(len(before.Devices) > 0), o.Err.Error(),
-			w.Generation
-		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.Err, now)
+			d.Generation
+		before.Conditions = unknownConditions(before.Conditions, d.Generation, o.Err, now)
 		return before
 	}
 	entry := v1alpha1.VGStatus{
-		Name: w.Name, VolumeGroup: w.Spec.ExistingVolumeGroup, ObservedGeneration: w.Generation,
-		Excluded: o.Plan.Excluded, WipedDevices: selection.WipedDevices(w, o.Node),
+		Name: d.Name, VolumeGroup: d.Spec.ExistingVolumeGroup, ObservedGeneration: d.Generation,
+		Excluded: o.Plan.Excluded, WipedDevices: selection.WipedDevices(d, o.Node),
 		Status: o.Plan.State, Reason: strings.Join(o.Plan.Messages(), "; "),
 	}
-	vg := ownership.GroupOf(w, o.Node)
+	vg := ownership.GroupOf(d, o.Node)
 	if o.Plan.Lost {
 		keepLost(&entry, before)
-		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
+		entry.Conditions = newConditions(d, o.Plan, before.Conditions, now)
 	}
 	switch {
 	case o.Err != nil:
@@ -61,19 +61,19 @@ func Entry(o state.Outcome, w state.Desired, before v1alpha1.VGStatus, now metav
 	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
 		entry.Reason = "in progress: " + string(o.Plan.Action.Kind)
 	}
-	if vg != nil && isUsed(w, o.Node, vg) {
-		addGroup(&entry, w, o, vg)
-		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
+	if vg != nil && isUsed(d, o.Node, vg) {
+		addGroup(&entry, d, o, vg)
+		entry.Conditions = newConditions(d, o.Plan, before.Conditions, now)
 	}
 	return entry
 }
 
 // isUsed returns true if the device class uses the volume group.
-func isUsed(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.UsesExisting() {
+func isUsed(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	if d.UsesExisting() {
 		return s.Class != nil
 	}
-	return ownership.NotOurs(w, vg) == ""
+	return ownership.NotOurs(d, vg) == ""
 }
 
 // keepLost keeps the last known state of a missing volume group.
@@ -91,10 +91,10 @@ func keepLost(entry *v1alpha1.VGStatus, before v1alpha1.VGStatus) {
 
 // newConditions converts the problems into conditions. The transition time of a condition changes only with its
 // status.
-func newConditions(w state.Desired, p state.Plan, before []metav1.Condition, now metav1.Time) []metav1.Condition {
+func newConditions(d state.Desired, p state.Plan, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var conditions []metav1.Condition
-	for _, kind := range state.HealthConditions(w) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: w.Generation}
+	for _, kind := range state.HealthConditions(d) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: d.Generation}
 		var messages []string
 		for _, problem := range p.Problems {
 			if problem.Condition == kind {
@@ -134,21 +134,21 @@ func unknownConditions(before []metav1.Condition, generation int64, err error, n
 	return conditions
 }
 
-func addGroup(entry *v1alpha1.VGStatus, w state.Desired, o state.Outcome, vg *lvm.VG) {
+func addGroup(entry *v1alpha1.VGStatus, d state.Desired, o state.Outcome, vg *lvm.VG) {
 	entry.UUID, entry.Seqno = vg.UUID, int64(o.Node.Metadata.Seen.Seqno)
 	entry.Devices = pvNames(o.Node, vg.PVs)
-	entry.PhysicalVolumes = physicalVolumes(w, o, vg)
+	entry.PhysicalVolumes = physicalVolumes(d, o, vg)
 	entry.Size, entry.Free = state.Quantity(vg.Size), state.Quantity(vg.Free)
 	entry.MetadataArea = members.MetadataAreaStatus(vg)
-	if w.Spec.RAIDConfig != nil {
+	if d.Spec.RAIDConfig != nil {
 		entry.RAIDStatus = redundancy.Status(o.Node, vg)
 	}
-	if w.Spec.ThinPoolConfig == nil {
+	if d.Spec.ThinPoolConfig == nil {
 		return
 	}
-	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
+	pool := vg.ThinPool(d.Spec.ThinPoolConfig.Name)
 	if pool == nil {
-		if thinpool.HasLost(w, o.Node, vg) {
+		if thinpool.HasLost(d, o.Node, vg) {
 			entry.ThinPool = o.Node.Before.ThinPool // it says that the pool was there
 		}
 		return
@@ -162,9 +162,9 @@ func addGroup(entry *v1alpha1.VGStatus, w state.Desired, o state.Outcome, vg *lv
 	if pool.DataPercent != nil {
 		entry.ThinPool.Free = state.Quantity(pool.Size - pool.Size/100*lvm.Bytes(entry.ThinPool.DataPercent))
 	}
-	limit := lvm.Bytes(w.Spec.ThinPoolConfig.OverprovisionRatio) * pool.Size
+	limit := lvm.Bytes(d.Spec.ThinPoolConfig.OverprovisionRatio) * pool.Size
 	entry.ThinPool.VirtualFree = state.Quantity(max(0, limit-pool.VirtualSize()))
-	entry.ThinPool.CopyFree = copyFree(w.Spec.ThinPoolConfig, vg, pool)
+	entry.ThinPool.CopyFree = copyFree(d.Spec.ThinPoolConfig, vg, pool)
 }
 
 // copyFree returns how much data can be copied to a thin pool, or nil if its usage is not known. It depends on the
@@ -202,11 +202,11 @@ func pvNames(s state.NodeState, pvs []lvm.PV) []string {
 }
 
 // physicalVolumes returns the physical volumes of the group for the status.
-func physicalVolumes(w state.Desired, o state.Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
+func physicalVolumes(d state.Desired, o state.Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 	var list []v1alpha1.PhysicalVolumeStatus
 	for _, pv := range vg.PVs {
 		status := physicalVolume(o, pv)
-		status.RequestedAs = devicerequests.RequestedAs(w, o.Node, pv)
+		status.RequestedAs = devicerequests.RequestedAs(d, o.Node, pv)
 		list = append(list, status)
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })

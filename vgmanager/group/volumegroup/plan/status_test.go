@@ -16,13 +16,13 @@ import (
 // TestATransitionTimeChangesWithTheStatusOnly takes a step every hour.
 func TestATransitionTimeChangesWithTheStatusOnly(t *testing.T) {
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Date(2026, 5, 1, hour, 0, 0, 0, time.UTC)) }
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
 	outcome := func(failing error) state.Outcome {
 		s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}, Class: thickDone}
 		if failing != nil {
 			s.Health.Failing = map[device.Number]error{disk("b").Number: failing}
 		}
-		return state.Outcome{Node: s, Plan: New(w, s)}
+		return state.Outcome{Node: s, Plan: New(d, s)}
 	}
 	blocked := errors.New("no answer")
 	entry := v1alpha1.VGStatus{}
@@ -38,7 +38,7 @@ func TestATransitionTimeChangesWithTheStatusOnly(t *testing.T) {
 		{state.Outcome{ObserveFailed: true, Err: errRead}, metav1.ConditionUnknown, metav1.ConditionUnknown, at(3)},
 	}
 	for hour, step := range steps {
-		entry = Entry(step.outcome, w, entry, at(hour))
+		entry = Entry(step.outcome, d, entry, at(hour))
 		devices := meta.FindStatusCondition(entry.Conditions, v1alpha1.ConditionDevicesHealthy)
 		volumes := meta.FindStatusCondition(entry.Conditions, v1alpha1.ConditionVolumesHealthy)
 		if devices == nil || volumes == nil {

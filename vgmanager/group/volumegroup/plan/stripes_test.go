@@ -61,9 +61,9 @@ func TestAStripedPoolIsExtendedOverAllStripes(t *testing.T) {
 			}
 		})
 	}
-	w := testWanted(extending)
+	d := testDesired(extending)
 	vg := stripedPool(disksOf(0, 200), 1800, 85)
-	problems := thinpool.CannotGrow(w, vg, vg.ThinPool("pool"))
+	problems := thinpool.CannotGrow(d, vg, vg.ThinPool("pool"))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "fewer than 2 devices of volume group vg1, over "+
 		"which its data is striped, have free space") || !strings.Contains(problems[0].Message, "add 2 devices") {
 		t.Errorf("got %+v", problems)
@@ -81,7 +81,7 @@ func TestWhyAStripedPoolDoesNotUseADevice(t *testing.T) {
 		"no pool":               {disksOf(1000, 0), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := members.Plan(testWanted(stripedOver(2, 90)), state.NodeState{}, test.vg)
+			r := members.Plan(testDesired(stripedOver(2, 90)), state.NodeState{}, test.vg)
 			if len(r.Notes) != len(test.want) {
 				t.Fatalf("got %+v", r.Notes)
 			}
@@ -96,16 +96,16 @@ func TestWhyAStripedPoolDoesNotUseADevice(t *testing.T) {
 }
 
 func TestDevicesOfAStripedPool(t *testing.T) {
-	w := testWanted(stripedOver(3, 90))
+	d := testDesired(stripedOver(3, 90))
 	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
 	s.Disks.Identities = device.Identities(s.Devices)
-	checkPlan(t, "too few to begin", New(w, s), "Failed",
+	checkPlan(t, "too few to begin", New(d, s), "Failed",
 		[]string{"requires at least 3 devices for a striped thin pool"})
-	problems := thinpool.StripesProblems(w, disksOf(1000, 1000, 0))
+	problems := thinpool.StripesProblems(d, disksOf(1000, 1000, 0))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "is striped over 3 devices, and too few devices") {
 		t.Errorf("got %+v", problems)
 	}
-	if problems = thinpool.StripesProblems(w, disksOf(1000, 1000, 1000)); problems != nil {
+	if problems = thinpool.StripesProblems(d, disksOf(1000, 1000, 1000)); problems != nil {
 		t.Errorf("got %+v", problems)
 	}
 }
@@ -130,7 +130,7 @@ func TestDrainOfTheOnlyDevice(t *testing.T) {
 			vg := disksOf(0)
 			vg.PVs[0].Used = extent
 			r := members.Requests{Notes: map[string]state.DeviceNote{}}
-			if a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != state.Nothing {
+			if a := r.StartMove(testDesired(test.spec), vg, vg.PVs[0]); a.Kind != state.Nothing {
 				t.Errorf("got %s", a.Kind)
 			}
 			if note := r.Notes["pv-b"]; !strings.HasPrefix(note.Message, test.want) &&

@@ -76,7 +76,7 @@ func TestPlanOfSuspendedDevices(t *testing.T) {
 			if test.failing {
 				s.Health.Failing = map[device.Number]error{state.NumberOf(pv): errors.New("I/O error")}
 			}
-			p := New(testWanted(test.spec), s)
+			p := New(testDesired(test.spec), s)
 			checkPlan(t, name, p, test.want, test.says)
 			got := physicalVolume(state.Outcome{Node: s, Plan: p}, pv)
 			if got.State != test.state || got.Suspended != test.suspended ||

@@ -53,9 +53,9 @@ func TestSettingsOfThickVolumes(t *testing.T) {
 			deviceclass.Class{Allocation: "Any"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThickConfig: test.config})
-			got := publication.ClassOf(w, test.present, "vg")
-			want := publication.ClassOf(testWanted(v1alpha1.LVMVolumeGroupSpec{}), nil, "vg")
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThickConfig: test.config})
+			got := publication.ClassOf(d, test.present, "vg")
+			want := publication.ClassOf(testDesired(v1alpha1.LVMVolumeGroupSpec{}), nil, "vg")
 			want.Allocation, want.Stripe = test.want.Allocation, test.want.Stripe
 			want.StripeSize, want.LVCreateOptions = test.want.StripeSize, test.want.LVCreateOptions
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -66,17 +66,17 @@ func TestSettingsOfThickVolumes(t *testing.T) {
 }
 
 func TestStripedVolumesNeedDevices(t *testing.T) {
-	w := testWanted(thickOver(3))
+	d := testDesired(thickOver(3))
 	s := state.NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
 	s.Disks.Identities = device.Identities(s.Devices)
-	checkPlan(t, "too few to begin", New(w, s), "Failed", []string{"requires at least 3 devices for a striped volume"})
-	problems := placement.ThickProblems(w, disksOf(1000, 1000))
+	checkPlan(t, "too few to begin", New(d, s), "Failed", []string{"requires at least 3 devices for a striped volume"})
+	problems := placement.ThickProblems(d, disksOf(1000, 1000))
 	if len(problems) != 1 || problems[0].Event != state.EventNoAvailableDevices ||
 		!strings.Contains(problems[0].Message, "a striped volume requires at least 3 devices, and it has 2") {
 		t.Errorf("got %+v", problems)
 	}
 	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{"sufficient": thickOver(2), "no config": {}} {
-		if problems := placement.ThickProblems(testWanted(spec), disksOf(0, 0)); problems != nil {
+		if problems := placement.ThickProblems(testDesired(spec), disksOf(0, 0)); problems != nil {
 			t.Errorf("%s: got %+v", name, problems)
 		}
 	}
@@ -120,7 +120,7 @@ func TestWhereADeviceIsMovedTo(t *testing.T) {
 			vg.PVs[0].Allocatable, vg.PVs[0].Used = false, 100*extent
 			vg.LVs = test.lvs
 			r := members.Requests{Notes: map[string]state.DeviceNote{}}
-			a := r.StartMove(testWanted(test.spec), vg, vg.PVs[0])
+			a := r.StartMove(testDesired(test.spec), vg, vg.PVs[0])
 			if move, _ := a.Change.(lvm.PVMoveStart); a.Kind != state.StartMove || move.Target != test.want {
 				t.Errorf("got %s to %q, want %q", a.Kind, move.Target, test.want)
 			}

@@ -31,23 +31,23 @@ func TestRequestsStayInForce(t *testing.T) {
 		"the UUID":                       {"pv-b", func(s *state.NodeState) { s.Devices[0].Serial = "new" }, "pv-b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{DeviceRequests: []v1alpha1.DeviceRequest{
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{DeviceRequests: []v1alpha1.DeviceRequest{
 				{Node: "n1", Device: tt.device, Action: v1alpha1.DeviceActionCordon}}})
 			vg := group("b", "c")
 			s := state.NodeState{Report: report(vg), Devices: []device.Device{disk("b"), disk("c")}}
 			s.Disks.Identities = device.Identities(s.Devices)
 			for i := range 3 { // the identity changes at a restart; then the agent reports again
-				s.Before = Entry(state.Outcome{Node: s, Plan: New(w, s)}, w, s.Before, metav1.Time{})
+				s.Before = Entry(state.Outcome{Node: s, Plan: New(d, s)}, d, s.Before, metav1.Time{})
 				if i == 0 {
 					tt.change(&s)
 					s.Disks.Identities = device.Identities(s.Devices)
 				}
 			}
-			p := New(w, s)
+			p := New(d, s)
 			if p.Action.Kind != state.Cordon || p.Action.PVs()[0].UUID != tt.meant {
 				t.Errorf("got %+v, want a cordon of %s", p.Action, tt.meant)
 			}
-			if got := devicerequests.Unmatched(w, s, ownership.GroupOf(w, s)); got != "" {
+			if got := devicerequests.Unmatched(d, s, ownership.GroupOf(d, s)); got != "" {
 				t.Error(got)
 			}
 		})
@@ -94,25 +94,25 @@ func TestWhatNamesNoDeviceIsReported(t *testing.T) {
 		"an approval of its path": {approved: "/dev/sdd"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+			d := testDesired(v1alpha1.LVMVolumeGroupSpec{})
 			if tt.request.Device != "" {
-				w.Spec.DeviceRequests = []v1alpha1.DeviceRequest{tt.request}
+				d.Spec.DeviceRequests = []v1alpha1.DeviceRequest{tt.request}
 			}
 			if tt.approved != "" {
-				w.Consent.Approvals = []v1alpha1.LVMDeviceApproval{{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				d.Consent.Approvals = []v1alpha1.LVMDeviceApproval{{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 					Spec: v1alpha1.LVMDeviceApprovalSpec{Device: tt.approved}}}
 			}
 			s := state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("d")}}
 			s.Disks.Identities = device.Identities(s.Devices)
 			s.Disks.UnmatchedLabels = devicerequests.UnmatchedLabels(s.Devices, tt.labels)
-			got := devicerequests.Unmatched(w, s, &lvm.VG{PVs: s.Report.VGs[0].PVs})
+			got := devicerequests.Unmatched(d, s, &lvm.VG{PVs: s.Report.VGs[0].PVs})
 			if (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if class := publication.ClassOf(w, nil, s.Report.VGs[0].UUID); tt.want != "" {
+			if class := publication.ClassOf(d, nil, s.Report.VGs[0].UUID); tt.want != "" {
 				s.Class = &class
-				s.Report.VGs[0].Tags = ownership.OwnerTags(w)
-				if p := New(w, s); p.State != v1alpha1.VGStatusReady || !strings.Contains(p.Note, tt.want) {
+				s.Report.VGs[0].Tags = ownership.OwnerTags(d)
+				if p := New(d, s); p.State != v1alpha1.VGStatusReady || !strings.Contains(p.Note, tt.want) {
 					t.Errorf("the status is %s: %s, %+v", p.State, p.Note, p.Problems)
 				}
 			}

@@ -104,9 +104,9 @@ func TestPlanOfWipes(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		w := testWanted(tt.spec)
-		w.Consent.WipedBefore = tt.before
-		checkPlan(t, name, New(w, tt.seen), tt.want, tt.says)
+		d := testDesired(tt.spec)
+		d.Consent.WipedBefore = tt.before
+		checkPlan(t, name, New(d, tt.seen), tt.want, tt.says)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestADiskIsWipedOnceUnderEveryName(t *testing.T) {
 			if tt.want == refused {
 				says = []string{"nothing is wiped a second time"}
 			}
-			checkPlan(t, name, New(testWanted(forced(link)), look(tt.change)), tt.want, says)
+			checkPlan(t, name, New(testDesired(forced(link)), look(tt.change)), tt.want, says)
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestTheRecordOfAWipeNamesOneDisk(t *testing.T) {
 	b.ByID, b.ByPath = []string{"/dev/disk/by-id/serial"}, []string{"/dev/disk/by-path/pci-1"}
 	s := state.NodeState{Report: report(), Devices: []device.Device{b, c}, Disks: state.Disks{Paths: paths("b", "c")}}
 	s.Disks.Identities = device.Identities(s.Devices)
-	record := selection.NewWipeRecord(testWanted(forced()), s, state.WipeTarget{Device: b, Path: "/dev/disk/by-id/b"}, time.Now())
+	record := selection.NewWipeRecord(testDesired(forced()), s, state.WipeTarget{Device: b, Path: "/dev/disk/by-id/b"}, time.Now())
 	if record.ID != "path:/dev/disk/by-id/b" || len(record.Names) != 1 ||
 		record.Names[0] != "path:/dev/disk/by-path/pci-1" {
 		t.Errorf("the record is %+v", record)
@@ -190,7 +190,7 @@ func TestTheRecordOfAWipeNamesOneDisk(t *testing.T) {
 	b.Children = []device.Child{{Name: "/dev/mapper/mpatha", Type: "mpath"}}
 	multipath := device.Device{Name: "/dev/mapper/mpatha", Number: "254:0", Type: "mpath", WWN: "0x5"}
 	s.Devices = []device.Device{b, c, multipath}
-	if record = selection.NewWipeRecord(testWanted(forced()), s, state.WipeTarget{Device: multipath},
+	if record = selection.NewWipeRecord(testDesired(forced()), s, state.WipeTarget{Device: multipath},
 		time.Now()); !slices.Contains(
 		append(record.Names, record.ID), "wwn:0x5") {
 		t.Errorf("the record of a multipath device is %+v", record)
@@ -228,7 +228,7 @@ func TestAPathThatLedToAMemberBringsNoSecondDevice(t *testing.T) {
 			s.Devices[0].Signature = device.SignatureLVM
 			tt.change(&s)
 			s.Disks.Identities = device.Identities(s.Devices)
-			checkPlan(t, name, New(testWanted(forced(link)), s), tt.want, tt.says)
+			checkPlan(t, name, New(testDesired(forced(link)), s), tt.want, tt.says)
 		})
 	}
 	status := physicalVolume(state.Outcome{Node: state.NodeState{Before: v1alpha1.VGStatus{
@@ -247,12 +247,12 @@ func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
 		s.Disks.Identities = device.Identities(s.Devices)
 		return s
 	}
-	w := testWanted(forced("/dev/sdc"))
-	checkPlan(t, "no volume group", New(w, look()), "Progressing WipeDevice", nil)
-	checkPlan(t, "a volume group", New(w, look(group("b"))), "Degraded PublishClass",
+	d := testDesired(forced("/dev/sdc"))
+	checkPlan(t, "no volume group", New(d, look()), "Progressing WipeDevice", nil)
+	checkPlan(t, "a volume group", New(d, look(group("b"))), "Degraded PublishClass",
 		[]string{"a name of the kernel"})
-	w.Spec.Approval = v1alpha1.ApprovalRequired // an approval is for one disk, whatever its name
-	for _, e := range New(w, look(group("b"))).Excluded {
+	d.Spec.Approval = v1alpha1.ApprovalRequired // an approval is for one disk, whatever its name
+	for _, e := range New(d, look(group("b"))).Excluded {
 		if text := strings.Join(e.Reasons, " "); strings.Contains(text, "a name of the kernel") ||
 			!strings.Contains(text, string(device.AwaitingApproval)) {
 			t.Errorf("with approval: %s", text)
@@ -263,13 +263,13 @@ func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
 // TestARestoredGroupIsNotDestroyedAgain has a volume group that was destroyed by mistake, and restored from the backup.
 func TestARestoredGroupIsNotDestroyedAgain(t *testing.T) {
 	s := seenWith("b", inactive(foreignGroup("data", nil, "b")))
-	w := testWanted(destroying("uuid-data", "b"))
+	d := testDesired(destroying("uuid-data", "b"))
 	record := state.WipeRecord{Class: "uid", ID: "serial:serial-b", Groups: []string{"uuid-data"}, Done: true}
 	s.Records.Wiped = []state.WipeRecord{record}
-	checkPlan(t, "restored", New(w, s), "Failed", []string{"exists again", "run vgremove on the node"})
+	checkPlan(t, "restored", New(d, s), "Failed", []string{"exists again", "run vgremove on the node"})
 	s.Records.Wiped[0].Done = false
-	checkPlan(t, "a crash before the wipe", New(w, s), "Progressing WipeDevice", nil)
+	checkPlan(t, "a crash before the wipe", New(d, s), "Progressing WipeDevice", nil)
 	record.ID = "serial:serial-c"
 	s.Records.Wiped = []state.WipeRecord{record}
-	checkPlan(t, "its other device", New(w, s), "Progressing WipeDevice", nil)
+	checkPlan(t, "its other device", New(d, s), "Progressing WipeDevice", nil)
 }

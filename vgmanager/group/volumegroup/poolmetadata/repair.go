@@ -48,15 +48,15 @@ type Pools struct {
 }
 
 // Observe returns what is known about the thin pool of a class.
-func (m *Pools) Observe(w state.Desired, vg *lvm.VG) state.Pool {
-	return state.Pool{Fault: m.Faults[w.Name], Inspection: m.Inspections.of(w, vg, m.Now())}
+func (m *Pools) Observe(d state.Desired, vg *lvm.VG) state.Pool {
+	return state.Pool{Fault: m.Faults[d.Name], Inspection: m.Inspections.of(d, vg, m.Now())}
 }
 
 // StartRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
 // the one that the approved plan is based on.
-func (m *Pools) StartRepair(ctx context.Context, w state.Desired, s state.NodeState) error {
-	vg, planned := ownership.GroupOf(w, s), s.Pool.Inspection
-	target, err := MetadataOf(w, vg)
+func (m *Pools) StartRepair(ctx context.Context, d state.Desired, s state.NodeState) error {
+	vg, planned := ownership.GroupOf(d, s), s.Pool.Inspection
+	target, err := MetadataOf(d, vg)
 	if err != nil {
 		return err
 	}
@@ -64,16 +64,16 @@ func (m *Pools) StartRepair(ctx context.Context, w state.Desired, s state.NodeSt
 	if planned.Metadata.SuperblockLost {
 		options = target.RepairOptions()
 	}
-	pool := w.Spec.ThinPoolConfig.Name
-	m.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
-		now := m.Inspect(ctx, w.Name, pool, target)
+	pool := d.Spec.ThinPoolConfig.Name
+	m.InBackground(ctx, d, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		now := m.Inspect(ctx, d.Name, pool, target)
 		if now.Err != nil || !reflect.DeepEqual(now, *planned) {
 			return now, true
 		}
 		if planned.Metadata.Salvaged {
-			err = m.salvage(ctx, w.Name, pool, target, planned.Metadata)
+			err = m.salvage(ctx, d.Name, pool, target, planned.Metadata)
 		} else {
-			err = m.LVM.Apply(ctx, lvm.ThinPoolRepair{VG: w.Name, Pool: pool, Options: options})
+			err = m.LVM.Apply(ctx, lvm.ThinPoolRepair{VG: d.Name, Pool: pool, Options: options})
 		}
 		if err != nil {
 			return state.PoolInspection{Err: err}, true
@@ -121,25 +121,25 @@ func (m *Pools) removeSalvaged(vg string) error {
 }
 
 // RemoveAbandoned removes the file of a repair if the LVMRecovery was deleted before the repair ended.
-func (m *Pools) RemoveAbandoned(w state.Desired) error {
-	if w.Open.Action == v1alpha1.RecoveryRepairThinPool || m.Inspections.running(w.Name) {
+func (m *Pools) RemoveAbandoned(d state.Desired) error {
+	if d.Open.Action == v1alpha1.RecoveryRepairThinPool || m.Inspections.running(d.Name) {
 		return nil
 	}
-	return m.removeSalvaged(w.Name)
+	return m.removeSalvaged(d.Name)
 }
 
 // ActivateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
-func (m *Pools) ActivateRepaired(ctx context.Context, w state.Desired, vg *lvm.VG,
+func (m *Pools) ActivateRepaired(ctx context.Context, d state.Desired, vg *lvm.VG,
 	c lvm.ThinPoolActivate) error {
-	m.Inspections.forget(w.Name)
-	if err := m.removeSalvaged(w.Name); err != nil {
+	m.Inspections.forget(d.Name)
+	if err := m.removeSalvaged(d.Name); err != nil {
 		return err
 	}
-	err := m.CheckBlank(ctx, w, vg)
+	err := m.CheckBlank(ctx, d, vg)
 	if err == nil {
 		err = m.LVM.Apply(ctx, c)
 	}
-	m.RecordFault(w, err)
+	m.RecordFault(d, err)
 	if errors.Is(err, lvm.ErrNoData) {
 		return nil
 	}
@@ -148,15 +148,15 @@ func (m *Pools) ActivateRepaired(ctx context.Context, w state.Desired, vg *lvm.V
 
 // RecordFault records why LVM did not activate the thin pool of a class, and counts the attempt, so that the next one
 // is delayed.
-func (m *Pools) RecordFault(w state.Desired, err error) {
-	if w.Spec.ThinPoolConfig == nil {
+func (m *Pools) RecordFault(d state.Desired, err error) {
+	if d.Spec.ThinPoolConfig == nil {
 		return
 	}
-	delete(m.Faults, w.Name)
+	delete(m.Faults, d.Name)
 	for _, fault := range []error{lvm.ErrPoolCheck, lvm.ErrTransaction, lvm.ErrNoData} {
 		if errors.Is(err, fault) {
-			m.Faults[w.Name] = fault
-			m.Attempts.Add(w.Name, w.Spec.ThinPoolConfig.Name, m.Now())
+			m.Faults[d.Name] = fault
+			m.Attempts.Add(d.Name, d.Spec.ThinPoolConfig.Name, m.Now())
 			return
 		}
 	}
@@ -165,38 +165,38 @@ func (m *Pools) RecordFault(w state.Desired, err error) {
 // CheckBlank returns ErrPoolCheck if the kernel would write new, empty metadata when the inactive pool of a class is
 // activated, although the pool has had volumes. All volumes would be lost. LVM does not find this (thinmeta.IsBlank).
 // In a group that misses a physical volume, LVM activates a pool only if the missing one is not needed for it.
-func (m *Pools) CheckBlank(ctx context.Context, w state.Desired, vg *lvm.VG) error {
-	if w.Spec.ThinPoolConfig == nil || vg == nil {
+func (m *Pools) CheckBlank(ctx context.Context, d state.Desired, vg *lvm.VG) error {
+	if d.Spec.ThinPoolConfig == nil || vg == nil {
 		return nil
 	}
-	name := w.Spec.ThinPoolConfig.Name
+	name := d.Spec.ThinPoolConfig.Name
 	pool := vg.ThinPool(name)
 	if pool == nil || pool.TransactionID == nil || *pool.TransactionID == 0 || vg.IsPoolActive(name) ||
 		vg.Unreadable(vg.LV(name)) {
 		return nil
 	}
-	activate := lvm.ThinMetadataActivate{VG: w.Name, Pool: name}
+	activate := lvm.ThinMetadataActivate{VG: d.Name, Pool: name}
 	if err := m.LVM.Apply(ctx, activate); err != nil {
 		return err
 	}
 	blank, err := m.IsBlank(ctx, activate.Device())
-	if err = errors.Join(err, m.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: w.Name, Pool: name})); err != nil {
+	if err = errors.Join(err, m.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: d.Name, Pool: name})); err != nil {
 		return err
 	}
 	if blank {
 		return fmt.Errorf("thin pool %s/%s on node %s: the first block of its metadata has only zeros, and an "+
-			"activation would delete all volumes: %w", w.Name, name, w.Node, lvm.ErrPoolCheck)
+			"activation would delete all volumes: %w", d.Name, name, d.Node, lvm.ErrPoolCheck)
 	}
 	return nil
 }
 
 // MetadataOf returns what LVM's metadata says about the thin pool of a class.
-func MetadataOf(w state.Desired, vg *lvm.VG) (thinmeta.Pool, error) {
-	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
+func MetadataOf(d state.Desired, vg *lvm.VG) (thinmeta.Pool, error) {
+	pool := vg.ThinPool(d.Spec.ThinPoolConfig.Name)
 	if pool == nil || pool.TransactionID == nil || pool.ChunkSize == 0 {
 		return thinmeta.Pool{},
 			fmt.Errorf("volume group %s on node %s: LVM does not report the properties of thin pool %s",
-				w.Name, w.Node, w.Spec.ThinPoolConfig.Name)
+				d.Name, d.Node, d.Spec.ThinPoolConfig.Name)
 	}
 	return thinmeta.Pool{TransactionID: *pool.TransactionID, ChunkSectors: uint64(pool.ChunkSize) / 512,
 		Chunks: uint64(pool.Size / pool.ChunkSize)}, nil
@@ -222,27 +222,27 @@ func NewInspections() *Inspections { return &Inspections{list: map[string]*inspe
 
 // of returns what is known about the metadata of the pool of a class, or nil. It forgets an inspection of metadata that
 // may have changed: if the pool is active, was changed by LVM, or is no longer being repaired.
-func (all *Inspections) of(w state.Desired, vg *lvm.VG, now time.Time) *state.PoolInspection {
+func (all *Inspections) of(d state.Desired, vg *lvm.VG, now time.Time) *state.PoolInspection {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	i := all.list[w.Name]
+	i := all.list[d.Name]
 	if i == nil {
 		return nil
 	}
-	needed := w.Open.Action == v1alpha1.RecoveryRepairThinPool || w.Open.Action == v1alpha1.RecoveryRestoreMetadata
-	if !i.Running && (!needed || !isSame(w, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
-		delete(all.list, w.Name)
+	needed := d.Open.Action == v1alpha1.RecoveryRepairThinPool || d.Open.Action == v1alpha1.RecoveryRestoreMetadata
+	if !i.Running && (!needed || !isSame(d, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
+		delete(all.list, d.Name)
 		return nil
 	}
 	seen := i.PoolInspection
 	return &seen
 }
 
-func isSame(w state.Desired, vg *lvm.VG, i *inspection) bool {
-	if vg == nil || w.Spec.ThinPoolConfig == nil || vg.IsPoolActive(w.Spec.ThinPoolConfig.Name) {
+func isSame(d state.Desired, vg *lvm.VG, i *inspection) bool {
+	if vg == nil || d.Spec.ThinPoolConfig == nil || vg.IsPoolActive(d.Spec.ThinPoolConfig.Name) {
 		return false
 	}
-	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
+	pool := vg.ThinPool(d.Spec.ThinPoolConfig.Name)
 	return pool != nil && pool.UUID == i.pool && pool.TransactionID != nil && *pool.TransactionID == i.transaction
 }
 
@@ -267,13 +267,13 @@ func (all *Inspections) forget(group string) {
 }
 
 // StartInspection reads the metadata of the inactive pool of a class in the background.
-func (m *Pools) StartInspection(ctx context.Context, w state.Desired, vg *lvm.VG) error {
-	target, err := MetadataOf(w, vg)
+func (m *Pools) StartInspection(ctx context.Context, d state.Desired, vg *lvm.VG) error {
+	target, err := MetadataOf(d, vg)
 	if err != nil {
 		return err
 	}
-	m.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
-		return m.Inspect(ctx, w.Name, w.Spec.ThinPoolConfig.Name, target), true
+	m.InBackground(ctx, d, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		return m.Inspect(ctx, d.Name, d.Spec.ThinPoolConfig.Name, target), true
 	})
 	return nil
 }
@@ -281,19 +281,19 @@ func (m *Pools) StartInspection(ctx context.Context, w state.Desired, vg *lvm.VG
 // InBackground runs work on the metadata of an inactive pool, which can take hours. work returns what is known about
 // the metadata afterwards, or false if nothing is known. Only one runs for a pool, because the plan waits for its end.
 // Its programs have time limits.
-func (m *Pools) InBackground(ctx context.Context, w state.Desired, vg *lvm.VG, target thinmeta.Pool,
+func (m *Pools) InBackground(ctx context.Context, d state.Desired, vg *lvm.VG, target thinmeta.Pool,
 	work func(context.Context) (state.PoolInspection, bool)) {
-	i := &inspection{pool: vg.ThinPool(w.Spec.ThinPoolConfig.Name).UUID, transaction: target.TransactionID}
+	i := &inspection{pool: vg.ThinPool(d.Spec.ThinPoolConfig.Name).UUID, transaction: target.TransactionID}
 	i.Running = true
-	m.Inspections.set(w.Name, i)
+	m.Inspections.set(d.Name, i)
 	ctx = context.WithoutCancel(ctx)
 	go func() {
 		known, is := work(ctx)
 		if is {
-			m.Inspections.set(w.Name, &inspection{PoolInspection: known, pool: i.pool, transaction: i.transaction,
+			m.Inspections.set(d.Name, &inspection{PoolInspection: known, pool: i.pool, transaction: i.transaction,
 				ended: m.Now()})
 		} else {
-			m.Inspections.forget(w.Name)
+			m.Inspections.forget(d.Name)
 		}
 		m.Wake()
 	}()

@@ -16,55 +16,55 @@ import (
 )
 
 // PerformLabel restores a label, or verifies one that was restored.
-func (t *Restores) PerformLabel(ctx context.Context, w state.Desired, s state.NodeState, kind state.Kind,
+func (t *Restores) PerformLabel(ctx context.Context, d state.Desired, s state.NodeState, kind state.Kind,
 	l state.Label) error {
 	if kind == state.VerifyLabel {
-		return t.verifyLabel(ctx, w, s, l)
+		return t.verifyLabel(ctx, d, s, l)
 	}
-	return t.restoreLabel(ctx, w, s, l)
+	return t.restoreLabel(ctx, d, s, l)
 }
 
 // restoreLabel restores the label of a device. It reads the device again: the label is restored only on the same disk,
 // and only if nothing else was written to it.
-func (t *Restores) restoreLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
+func (t *Restores) restoreLabel(ctx context.Context, d state.Desired, s state.NodeState, l state.Label) error {
 	if err := t.checkOverwritten(ctx, s, l); err != nil {
-		return fmt.Errorf("%s: the label is not restored: %w", whereLabel(w, l), err)
+		return fmt.Errorf("%s: the label is not restored: %w", whereLabel(d, l), err)
 	}
-	return t.writeLabel(ctx, w, s, l)
+	return t.writeLabel(ctx, d, s, l)
 }
 
 // verifyLabel checks a label that was restored, and writes it again if the command that wrote it was killed.
-func (t *Restores) verifyLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
+func (t *Restores) verifyLabel(ctx context.Context, d state.Desired, s state.NodeState, l state.Label) error {
 	err := t.LVM.LabelCheck(ctx, l.Device.Name)
 	if errors.Is(err, lvm.ErrDamaged) {
-		return t.writeLabel(ctx, w, s, l)
+		return t.writeLabel(ctx, d, s, l)
 	}
 	if err == nil {
-		t.Verified[w.Name] = append(t.Verified[w.Name], l.UUID)
+		t.Verified[d.Name] = append(t.Verified[d.Name], l.UUID)
 	}
 	return err
 }
 
-func whereLabel(w state.Desired, l state.Label) string {
-	return fmt.Sprintf("volume group %s on node %s: physical volume %s on device %s", w.Name, w.Node, l.UUID,
+func whereLabel(d state.Desired, l state.Label) string {
+	return fmt.Sprintf("volume group %s on node %s: physical volume %s on device %s", d.Name, d.Node, l.UUID,
 		l.Device.Name)
 }
 
 // writeLabel writes a label with metadata of the same volume group.
-func (t *Restores) writeLabel(ctx context.Context, w state.Desired, s state.NodeState, l state.Label) error {
-	file, metadata, err := t.metadataFile(ctx, w, s, l)
+func (t *Restores) writeLabel(ctx context.Context, d state.Desired, s state.NodeState, l state.Label) error {
+	file, metadata, err := t.metadataFile(ctx, d, s, l)
 	if err != nil {
-		return fmt.Errorf("%s: %w", whereLabel(w, l), err)
+		return fmt.Errorf("%s: %w", whereLabel(d, l), err)
 	}
 	uuid := s.Before.UUID
-	if vg := ownership.GroupOf(w, s); vg != nil {
+	if vg := ownership.GroupOf(d, s); vg != nil {
 		uuid = vg.UUID
 	}
-	if metadata.VG != w.Name || metadata.UUID != uuid || !metadata.Has(l.UUID) {
+	if metadata.VG != d.Name || metadata.UUID != uuid || !metadata.Has(l.UUID) {
 		return fmt.Errorf("%s: the metadata in %s on the node is of volume group %s (%s) and does not fit",
-			whereLabel(w, l), file, metadata.VG, metadata.UUID)
+			whereLabel(d, l), file, metadata.VG, metadata.UUID)
 	}
-	return t.LVM.Apply(ctx, lvm.LabelRestore{VG: w.Name, PV: l.UUID, Device: l.Device.Name, File: file})
+	return t.LVM.Apply(ctx, lvm.LabelRestore{VG: d.Name, PV: l.UUID, Device: l.Device.Name, File: file})
 }
 
 // checkOverwritten returns an error if the device is not the disk that had the label, or has other content.
@@ -92,12 +92,12 @@ func (t *Restores) checkOverwritten(ctx context.Context, s state.NodeState, l st
 
 // metadataFile returns a file on the node with the metadata of a volume group, and its content. If LVM finds the group,
 // it is a copy of the metadata on another device of it; otherwise it is LVM's backup.
-func (t *Restores) metadataFile(ctx context.Context, w state.Desired, s state.NodeState,
+func (t *Restores) metadataFile(ctx context.Context, d state.Desired, s state.NodeState,
 	l state.Label) (string, *textmeta.Metadata, error) {
-	vg := ownership.GroupOf(w, s)
+	vg := ownership.GroupOf(d, s)
 	if vg == nil {
-		metadata, err := t.LVM.ReadBackup(ctx, w.Name)
-		return lvm.BackupDir + w.Name, metadata, err
+		metadata, err := t.LVM.ReadBackup(ctx, d.Name)
+		return lvm.BackupDir + d.Name, metadata, err
 	}
 	at := slices.IndexFunc(vg.PVs, func(pv lvm.PV) bool {
 		return !pv.Missing && pv.UUID != l.UUID && s.Health.Failing[state.NumberOf(pv)] == nil
@@ -105,7 +105,7 @@ func (t *Restores) metadataFile(ctx context.Context, w state.Desired, s state.No
 	if at < 0 {
 		return "", nil, errors.New("no other device of the volume group can be read")
 	}
-	file := filepath.Join(t.StateDir, "metadata-"+w.Name+".vg")
+	file := filepath.Join(t.StateDir, "metadata-"+d.Name+".vg")
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", nil, err
 	}

@@ -20,16 +20,16 @@ type Replacement struct {
 // replaced finds out whether a volume group lacks volumes of the API because its metadata was replaced with that of an
 // earlier time. It starts processes only if volumes are absent, and once for the same volumes. absent must have been
 // read before, so that a volume that is created meanwhile does not count.
-func (t *Restores) replaced(ctx context.Context, w state.Desired, vg *lvm.VG, absent []string) state.Replaced {
+func (t *Restores) replaced(ctx context.Context, d state.Desired, vg *lvm.VG, absent []string) state.Replaced {
 	if len(absent) == 0 || vg.MissingPVs > 0 || len(vg.PVs) == 0 {
-		delete(t.Replacements, w.Name)
+		delete(t.Replacements, d.Name)
 		return state.Replaced{}
 	}
 	slices.Sort(absent)
-	if last := t.Replacements[w.Name]; last.uuid == vg.UUID && slices.Equal(last.absent, absent) {
+	if last := t.Replacements[d.Name]; last.uuid == vg.UUID && slices.Equal(last.absent, absent) {
 		return last.found
 	}
-	delete(t.Replacements, w.Name)
+	delete(t.Replacements, d.Name)
 	present, err := t.LVM.ReadMetadata(ctx, vg.PVs[0].Name)
 	if err != nil {
 		return state.Replaced{Err: err}
@@ -38,11 +38,11 @@ func (t *Restores) replaced(ctx context.Context, w state.Desired, vg *lvm.VG, ab
 		return state.Replaced{Err: fmt.Errorf("device %s has a physical volume of another volume group",
 			vg.PVs[0].Name)}
 	}
-	later, _, err := t.LVM.FindMetadata(ctx, w.Name, doubt.WasReplaced(present, absent))
+	later, _, err := t.LVM.FindMetadata(ctx, d.Name, doubt.WasReplaced(present, absent))
 	if err != nil {
 		return state.Replaced{Err: err}
 	}
 	found := doubt.NewReplaced(present, later, absent)
-	t.Replacements[w.Name] = Replacement{vg.UUID, absent, found}
+	t.Replacements[d.Name] = Replacement{vg.UUID, absent, found}
 	return found
 }

@@ -62,80 +62,80 @@ type Restores struct {
 }
 
 // Observe reads what is known about LVM's metadata of the volume group at other times.
-func (t *Restores) Observe(ctx context.Context, w state.Desired, s state.NodeState) (state.Metadata, error) {
-	m, vg := s.Metadata, ownership.GroupOf(w, s)
-	if w.Open.Action == v1alpha1.RecoveryRestoreMetadata && vg == nil && s.Before.UUID != "" {
-		m.Archive.Metadata, m.Archive.Err = t.LVM.ReadArchive(ctx, w.Name, s.Before.UUID)
+func (t *Restores) Observe(ctx context.Context, d state.Desired, s state.NodeState) (state.Metadata, error) {
+	m, vg := s.Metadata, ownership.GroupOf(d, s)
+	if d.Open.Action == v1alpha1.RecoveryRestoreMetadata && vg == nil && s.Before.UUID != "" {
+		m.Archive.Metadata, m.Archive.Err = t.LVM.ReadArchive(ctx, d.Name, s.Before.UUID)
 	}
-	if w.Open.Action == v1alpha1.RecoveryRestoreLabels && vg == nil {
-		m.Backup.Metadata, m.Backup.Err = t.LVM.ReadBackup(ctx, w.Name)
+	if d.Open.Action == v1alpha1.RecoveryRestoreLabels && vg == nil {
+		m.Backup.Metadata, m.Backup.Err = t.LVM.ReadBackup(ctx, d.Name)
 	}
-	if w.Open.Action != v1alpha1.RecoveryRestoreLabels {
-		delete(t.Verified, w.Name)
+	if d.Open.Action != v1alpha1.RecoveryRestoreLabels {
+		delete(t.Verified, d.Name)
 	}
-	m.Verified = slices.Clone(t.Verified[w.Name])
+	m.Verified = slices.Clone(t.Verified[d.Name])
 	if vg == nil {
 		return m, nil
 	}
 	var err error
-	if m.Rollback, err = t.rollback(ctx, w, s, vg); err != nil {
+	if m.Rollback, err = t.rollback(ctx, d, s, vg); err != nil {
 		return m, err
 	}
-	absent, err := t.Objects.Absent(ctx, w, vg)
+	absent, err := t.Objects.Absent(ctx, d, vg)
 	if err != nil {
 		return m, err
 	}
-	m.Replaced = t.replaced(ctx, w, vg, absent)
-	if thinpool.LacksPool(w, s, vg) {
+	m.Replaced = t.replaced(ctx, d, vg, absent)
+	if thinpool.LacksPool(d, s, vg) {
 		m.Absent = absent
 	}
 	return m, nil
 }
 
 // rollback reads what a recovery needs that restores the metadata of a volume group that exists.
-func (t *Restores) rollback(ctx context.Context, w state.Desired, s state.NodeState,
+func (t *Restores) rollback(ctx context.Context, d state.Desired, s state.NodeState,
 	vg *lvm.VG) (state.Rollback, error) {
-	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata {
+	if d.Open.Action != v1alpha1.RecoveryRestoreMetadata {
 		return state.Rollback{}, nil
 	}
 	r := &s.Metadata.Rollback
 	var err error
-	if r.Absent, err = t.Objects.Absent(ctx, w, vg); err != nil || !rollback.NeedsEarlierMetadata(w, s) {
+	if r.Absent, err = t.Objects.Absent(ctx, d, vg); err != nil || !rollback.NeedsEarlierMetadata(d, s) {
 		return *r, err
 	}
-	r.Present, r.Earlier, r.Rejected, r.Err = t.earlierMetadata(ctx, w, s)
+	r.Present, r.Earlier, r.Rejected, r.Err = t.earlierMetadata(ctx, d, s)
 	return *r, nil
 }
 
 // earlierMetadata reads the present metadata of a volume group and the newest earlier one that fits.
-func (t *Restores) earlierMetadata(ctx context.Context, w state.Desired, s state.NodeState) (present,
+func (t *Restores) earlierMetadata(ctx context.Context, d state.Desired, s state.NodeState) (present,
 	earlier *textmeta.Metadata, rejected []string, err error) {
-	if present, err = t.LVM.ReadMetadata(ctx, ownership.GroupOf(w, s).PVs[0].Name); err != nil {
+	if present, err = t.LVM.ReadMetadata(ctx, ownership.GroupOf(d, s).PVs[0].Name); err != nil {
 		return nil, nil, nil, err
 	}
 	s.Metadata.Rollback.Present = present
-	earlier, rejected, err = t.LVM.FindMetadata(ctx, w.Name, rollback.FitsRollback(w, s))
+	earlier, rejected, err = t.LVM.FindMetadata(ctx, d.Name, rollback.FitsRollback(d, s))
 	return present, earlier, rejected, err
 }
 
 // StartRestore restores earlier metadata of a volume group that exists. It reads everything again that the approved
 // plan is based on, in the same call. The metadata of a thin pool can take hours to read, so this runs in the
 // background.
-func (t *Restores) StartRestore(ctx context.Context, w state.Desired, s state.NodeState) error {
-	if w.Spec.ThinPoolConfig == nil {
-		return t.restoreEarlier(ctx, w, s)
+func (t *Restores) StartRestore(ctx context.Context, d state.Desired, s state.NodeState) error {
+	if d.Spec.ThinPoolConfig == nil {
+		return t.restoreEarlier(ctx, d, s)
 	}
-	vg, planned := ownership.GroupOf(w, s), s.Pool.Inspection
-	target, err := poolmetadata.MetadataOf(w, vg)
+	vg, planned := ownership.GroupOf(d, s), s.Pool.Inspection
+	target, err := poolmetadata.MetadataOf(d, vg)
 	if err != nil {
 		return err
 	}
-	t.Pools.InBackground(ctx, w, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
-		now := t.Pools.Inspect(ctx, w.Name, w.Spec.ThinPoolConfig.Name, target)
+	t.Pools.InBackground(ctx, d, vg, target, func(ctx context.Context) (state.PoolInspection, bool) {
+		now := t.Pools.Inspect(ctx, d.Name, d.Spec.ThinPoolConfig.Name, target)
 		if now.Err != nil || !reflect.DeepEqual(now, *planned) {
 			return now, true
 		}
-		if err := t.restoreEarlier(ctx, w, s); err != nil {
+		if err := t.restoreEarlier(ctx, d, s); err != nil {
 			return state.PoolInspection{Err: err}, true
 		}
 		return state.PoolInspection{}, false
@@ -145,9 +145,9 @@ func (t *Restores) StartRestore(ctx context.Context, w state.Desired, s state.No
 
 // restoreEarlier compares the present and the earlier metadata with those of the plan again, and restores the earlier
 // one from a copy, because LVM can replace its backup. It also keeps a copy of the present metadata.
-func (t *Restores) restoreEarlier(ctx context.Context, w state.Desired, s state.NodeState) error {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	present, earlier, _, err := t.earlierMetadata(ctx, w, s)
+func (t *Restores) restoreEarlier(ctx context.Context, d state.Desired, s state.NodeState) error {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	present, earlier, _, err := t.earlierMetadata(ctx, d, s)
 	if err != nil {
 		return fmt.Errorf("%s: read its metadata again: %w", where, err)
 	}
@@ -155,30 +155,30 @@ func (t *Restores) restoreEarlier(ctx context.Context, w state.Desired, s state.
 	if earlier == nil || present.Digest != planned.Present.Digest || earlier.Digest != planned.Earlier.Digest {
 		return fmt.Errorf("%s: its metadata, or LVM's archive of it, has changed since it was planned", where)
 	}
-	if err := t.keepPresent(ctx, w, s); err != nil {
+	if err := t.keepPresent(ctx, d, s); err != nil {
 		return fmt.Errorf("%s: copy its present metadata: %w", where, err)
 	}
-	file := filepath.Join(t.StateDir, "earlier-"+w.Name+".vg")
+	file := filepath.Join(t.StateDir, "earlier-"+d.Name+".vg")
 	if err := classes.ReplaceFile(file, earlier.Text); err != nil {
 		return fmt.Errorf("%s: copy its earlier metadata: %w", where, err)
 	}
-	err = t.LVM.Apply(ctx, lvm.MetadataRestore{VG: w.Name, UUID: ownership.GroupOf(w, s).UUID, File: file})
+	err = t.LVM.Apply(ctx, lvm.MetadataRestore{VG: d.Name, UUID: ownership.GroupOf(d, s).UUID, File: file})
 	if err != nil {
 		return err
 	}
-	if err := t.Sequences.Restart(w.Name, ownership.GroupOf(w, s).UUID, s.Before); err != nil {
+	if err := t.Sequences.Restart(d.Name, ownership.GroupOf(d, s).UUID, s.Before); err != nil {
 		return err
 	}
 	return os.Remove(file)
 }
 
 // keepPresent copies the present metadata of a volume group to a file on the node.
-func (t *Restores) keepPresent(ctx context.Context, w state.Desired, s state.NodeState) error {
-	file := filepath.Join(t.StateDir, "replaced-"+w.Name+".vg")
+func (t *Restores) keepPresent(ctx context.Context, d state.Desired, s state.NodeState) error {
+	file := filepath.Join(t.StateDir, "replaced-"+d.Name+".vg")
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := t.LVM.Apply(ctx, lvm.MetadataDump{Device: ownership.GroupOf(w, s).PVs[0].Name, File: file}); err != nil {
+	if err := t.LVM.Apply(ctx, lvm.MetadataDump{Device: ownership.GroupOf(d, s).PVs[0].Name, File: file}); err != nil {
 		return err
 	}
 	_, err := os.Stat(file)

@@ -11,14 +11,14 @@ import (
 )
 
 // ActionFor returns the action of the request for a device, or "".
-func ActionFor(w state.Desired, s state.NodeState, d device.Device, uuid string) v1alpha1.DeviceAction {
-	return For(w, s, d, uuid).Action
+func ActionFor(desired state.Desired, s state.NodeState, d device.Device, uuid string) v1alpha1.DeviceAction {
+	return For(desired, s, d, uuid).Action
 }
 
 // For returns the request for a device, or an empty one.
-func For(w state.Desired, s state.NodeState, d device.Device, uuid string) v1alpha1.DeviceRequest {
-	for _, request := range w.Spec.DeviceRequests {
-		if request.Node == w.Node && isMeant(s, request.Device, d, uuid) {
+func For(desired state.Desired, s state.NodeState, d device.Device, uuid string) v1alpha1.DeviceRequest {
+	for _, request := range desired.Spec.DeviceRequests {
+		if request.Node == desired.Node && isMeant(s, request.Device, d, uuid) {
 			return request
 		}
 	}
@@ -65,9 +65,9 @@ func wasTakenOut(s state.NodeState, uuid string, d device.Device) bool {
 // PathTakenOut returns true if the path of a device was removed from the selectors. It depends on the text of the
 // selectors, not on where a path currently leads: a link that is temporarily missing removes nothing. A label that the
 // device does not have removes nothing either.
-func PathTakenOut(w state.Desired, s state.NodeState, pv lvm.PV) bool {
+func PathTakenOut(desired state.Desired, s state.NodeState, pv lvm.PV) bool {
 	noted := state.BeforeOf(s, pv.UUID).Path
-	if noted == "" || w.Leaving || pv.Missing || state.WrittenPaths(w.Selectors)[path.Clean(noted)] {
+	if noted == "" || desired.Leaving || pv.Missing || state.WrittenPaths(desired.Selectors)[path.Clean(noted)] {
 		return false
 	}
 	number := state.NumberOf(pv)
@@ -78,5 +78,5 @@ func PathTakenOut(w state.Desired, s state.NodeState, pv lvm.PV) bool {
 		}
 	}
 	d := state.DeviceOfPV(s, pv)
-	return d.Name != "" && !(state.Discovers(w.Selectors) && state.FindsWithLabels(w.Selectors, d))
+	return d.Name != "" && !(state.Discovers(desired.Selectors) && state.FindsWithLabels(desired.Selectors, d))
 }

@@ -14,8 +14,8 @@ import (
 
 // RequestedAs returns the name in deviceRequests by which a physical volume is requested, or "". A UUID does not
 // change and is not kept.
-func RequestedAs(w state.Desired, s state.NodeState, pv lvm.PV) string {
-	if name := For(w, s, state.DeviceOfPV(s, pv), pv.UUID).Device; name != pv.UUID {
+func RequestedAs(d state.Desired, s state.NodeState, pv lvm.PV) string {
+	if name := For(d, s, state.DeviceOfPV(s, pv), pv.UUID).Device; name != pv.UUID {
 		return name
 	}
 	return ""
@@ -50,18 +50,18 @@ func UnmatchedLabels(devices []device.Device, labels []v1alpha1.DeviceLabels) []
 // Unmatched says which requests, labels and approvals for this node name no attached device, or returns "". The
 // identity of a device can change with an update of the operating system. A request for the removal of a device names
 // none when it has ended.
-func Unmatched(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+func Unmatched(desired state.Desired, s state.NodeState, vg *lvm.VG) string {
 	var names []string
-	for _, q := range w.Spec.DeviceRequests {
-		if q.Node == w.Node && q.Action != v1alpha1.DeviceActionRemove && !isMatched(s, vg, q.Device) {
+	for _, q := range desired.Spec.DeviceRequests {
+		if q.Node == desired.Node && q.Action != v1alpha1.DeviceActionRemove && !isMatched(s, vg, q.Device) {
 			names = append(names, fmt.Sprintf("the request %s for %s", q.Action, q.Device))
 		}
 	}
 	for _, id := range s.Disks.UnmatchedLabels {
 		names = append(names, "the labels of "+id)
 	}
-	for i := range w.Consent.Approvals {
-		if a := &w.Consent.Approvals[i]; !slices.ContainsFunc(s.Devices, func(d device.Device) bool {
+	for i := range desired.Consent.Approvals {
+		if a := &desired.Consent.Approvals[i]; !slices.ContainsFunc(s.Devices, func(d device.Device) bool {
 			return state.HasName(s, d, a.Spec.Device)
 		}) {
 			names = append(names, fmt.Sprintf("the approval %s of %s", a.Name, a.Spec.Device))
@@ -71,7 +71,7 @@ func Unmatched(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		return ""
 	}
 	return fmt.Sprintf("no attached device of node %s is meant by %s: if the identity of a device has changed, use "+
-		"its present one; otherwise delete them", w.Node, state.Joined(names))
+		"its present one; otherwise delete them", desired.Node, state.Joined(names))
 }
 
 // isMatched returns true if the name in a request means a physical volume or another device.

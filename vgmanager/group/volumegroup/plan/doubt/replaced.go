@@ -71,9 +71,9 @@ func NewReplaced(present, found *textmeta.Metadata, absent []string) state.Repla
 
 // ReplacedProblems reports that the metadata of the volume group was replaced. If a thin pool does not work, its own
 // problem names the action.
-func ReplacedProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
-	if w.Spec.ThinPoolConfig != nil {
-		if pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name); pool == nil || !thinpool.Works(pool) {
+func ReplacedProblems(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+	if d.Spec.ThinPoolConfig != nil {
+		if pool := vg.ThinPool(d.Spec.ThinPoolConfig.Name); pool == nil || !thinpool.Works(pool) {
 			return nil
 		}
 	}
@@ -84,13 +84,13 @@ func ReplacedProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Pr
 	case replaced.Err != nil:
 		p.Event, p.Reason, p.Unknown = state.EventObserveFailed, v1alpha1.ReasonObservationFailed, true
 		p.Message = fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is "+
-			"not known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node,
+			"not known whether its metadata was replaced with that of an earlier time: %v", d.Name, d.Node,
 			replaced.Err)
 	case len(replaced.Volumes) > 0:
 		p.Message = fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier "+
 			"time: volumes of the device class that it does not have, but the metadata in %s: %d; to restore the "+
-			"metadata, %s; if these volumes are not needed, delete their claims", w.Name, w.Node, replaced.File,
-			len(replaced.Volumes), recovery.RollbackHint(w))
+			"metadata, %s; if these volumes are not needed, delete their claims", d.Name, d.Node, replaced.File,
+			len(replaced.Volumes), recovery.RollbackHint(d))
 	default:
 		return nil
 	}

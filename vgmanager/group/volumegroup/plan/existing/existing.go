@@ -27,21 +27,21 @@ import (
 //
 // A class is published when the volume group can be used. Later it stays published, because requests must find its
 // volumes; while the volume group cannot be used, the class accepts no new ones.
-func Plan(w state.Desired, s state.NodeState) state.Plan {
-	vg := ownership.GroupOf(w, s)
+func Plan(d state.Desired, s state.NodeState) state.Plan {
+	vg := ownership.GroupOf(d, s)
 	lost := vg == nil && wasUsed(s)
-	ends := w.Deleting || w.Leaving && !lost
-	refusal := existingRefusal(w, s, vg)
-	volumes := claimedVolumes(w, vg)
+	ends := d.Deleting || d.Leaving && !lost
+	refusal := existingRefusal(d, s, vg)
+	volumes := claimedVolumes(d, vg)
 	switch {
-	case ends && (len(volumes) == 0 || refusal != "" && s.Class == nil) && len(s.Report.Named(w.Group())) < 2:
+	case ends && (len(volumes) == 0 || refusal != "" && s.Class == nil) && len(s.Report.Named(d.Group())) < 2:
 		return state.Withdrawn(s, state.Plan{Finished: true})
-	case !ends && lostSettings(w, s.Class) != "":
+	case !ends && lostSettings(d, s.Class) != "":
 		return state.Plan{State: v1alpha1.VGStatusFailed, Problems: []state.Problem{{
 			Event: state.EventForeignVolumeGroup,
 			Message: fmt.Sprintf("device class %s in %s on node %s has %s, which new volumes would lose: nothing is "+
 				"changed: %s; or, if new volumes can be without, remove it from the file and delete the Pod of the "+
-				"node agent", w.Name, classesFile, w.Node, lostSettings(w, s.Class), settingsRemedy(w))}}}
+				"node agent", d.Name, classesFile, d.Node, lostSettings(d, s.Class), settingsRemedy(d))}}}
 	case refusal != "" && s.Class == nil:
 		return state.Plan{State: v1alpha1.VGStatusFailed, Lost: lost,
 			Problems: []state.Problem{{Event: state.EventForeignVolumeGroup, Message: refusal}}}
@@ -50,33 +50,33 @@ func Plan(w state.Desired, s state.NodeState) state.Plan {
 		p.AffectsClass = true
 		return state.Plan{State: v1alpha1.VGStatusDegraded, Lost: lost, Problems: []state.Problem{p}}
 	}
-	p := state.Plan{LookedAtHealth: true, Action: existingPublication(w, s, vg, refusal),
-		Problems: existingProblems(w, s, vg)}
+	p := state.Plan{LookedAtHealth: true, Action: existingPublication(d, s, vg, refusal),
+		Problems: existingProblems(d, s, vg)}
 	switch {
 	case refusal != "":
 		p.Problems = slices.Insert(p.Problems, 0, state.Problem{Event: state.EventForeignVolumeGroup, Message: refusal})
-	case w.Deleting:
+	case d.Deleting:
 		p.Problems = append(p.Problems, state.Problem{Event: state.EventManualCleanup, Message: fmt.Sprintf(
 			"device class %s is not removed from node %s while volume group %s has logical volumes of it: %s; delete "+
 				"their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove",
-			w.Name, w.Node, w.Group(), state.Joined(volumes))})
+			d.Name, d.Node, d.Group(), state.Joined(volumes))})
 	}
-	if p.State = state.StateOf(p); p.State == v1alpha1.VGStatusReady && w.Leaving {
+	if p.State = state.StateOf(p); p.State == v1alpha1.VGStatusReady && d.Leaving {
 		p.Note = fmt.Sprintf("the device class no longer selects node %s: its volumes stay (%s), and no new ones are "+
-			"created", w.Node, state.Joined(volumes))
+			"created", d.Node, state.Joined(volumes))
 	}
 	return p
 }
 
 // lostSettings returns the settings of a device class of TopoLVM's lvmd.yaml that new volumes would lose, for example
 // their redundancy, or "". Settings of the LVMCluster replace those of the file.
-func lostSettings(w state.Desired, class *deviceclass.Class) string {
+func lostSettings(d state.Desired, class *deviceclass.Class) string {
 	var lost []string
 	// TopoLVM does not write the UUID: this agent has written a class with one.
 	if class == nil || class.VolumeGroupUUID != "" {
 		return ""
 	}
-	config := existingConfig(w)
+	config := existingConfig(d)
 	if class.Stripe != nil && config.Stripes == nil {
 		lost = append(lost, fmt.Sprintf("stripe %d", *class.Stripe))
 	}
@@ -90,24 +90,24 @@ func lostSettings(w state.Desired, class *deviceclass.Class) string {
 }
 
 // settingsRemedy says how a device class keeps the settings of TopoLVM's lvmd.yaml.
-func settingsRemedy(w state.Desired) string {
-	if w.Spec.ThinPoolConfig != nil {
+func settingsRemedy(d state.Desired) string {
+	if d.Spec.ThinPoolConfig != nil {
 		return "thin volumes cannot have it"
 	}
 	return "set it in existingVolumeGroupConfig of the device class (stripes, stripeSize, lvcreateOptions)"
 }
 
 // existingConfig returns the settings of the device class, which are empty if it has none.
-func existingConfig(w state.Desired) v1alpha1.ExistingVolumeGroupConfig {
-	if w.Spec.ExistingVolumeGroupConfig == nil {
+func existingConfig(d state.Desired) v1alpha1.ExistingVolumeGroupConfig {
+	if d.Spec.ExistingVolumeGroupConfig == nil {
 		return v1alpha1.ExistingVolumeGroupConfig{}
 	}
-	return *w.Spec.ExistingVolumeGroupConfig
+	return *d.Spec.ExistingVolumeGroupConfig
 }
 
 // existingClass returns the class for a volume group of an administrator. Only the LVMCluster has its settings.
-func existingClass(w state.Desired, uuid string) deviceclass.Class {
-	class, config := publication.ClassOf(w, nil, uuid), existingConfig(w)
+func existingClass(d state.Desired, uuid string) deviceclass.Class {
+	class, config := publication.ClassOf(d, nil, uuid), existingConfig(d)
 	if config.SpareGiB > 0 {
 		spare := uint64(config.SpareGiB)
 		class.SpareGB = &spare
@@ -131,8 +131,8 @@ func wasUsed(s state.NodeState) bool { return s.Class != nil || s.Before.UUID !=
 
 // existingPublication publishes the class if the engine does not have it, or has a different one. refusal is why the
 // class accepts no new volumes, or "".
-func existingPublication(w state.Desired, s state.NodeState, vg *lvm.VG, refusal string) state.Action {
-	class := existingClass(w, vg.UUID)
+func existingPublication(d state.Desired, s state.NodeState, vg *lvm.VG, refusal string) state.Action {
+	class := existingClass(d, vg.UUID)
 	if refusal != "" {
 		class.Closed = refusal
 	}
@@ -143,9 +143,9 @@ func existingPublication(w state.Desired, s state.NodeState, vg *lvm.VG, refusal
 }
 
 // existingRefusal returns why the volume group cannot be used, or "".
-func existingRefusal(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	named := s.Report.Named(w.Group())
-	where := fmt.Sprintf("volume group %s of device class %s", w.Group(), w.Name)
+func existingRefusal(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	named := s.Report.Named(d.Group())
+	where := fmt.Sprintf("volume group %s of device class %s", d.Group(), d.Name)
 	switch {
 	case len(named) > 1:
 		var list []string
@@ -154,101 +154,101 @@ func existingRefusal(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		}
 		return fmt.Sprintf("node %s has %d volume groups with the name %s, so LVM cannot change any of them: %s: "+
 			"detach the disks of the one that does not belong here, or rename it on the node: vgrename UUID NEWNAME",
-			w.Node, len(named), w.Group(), strings.Join(list, "; "))
+			d.Node, len(named), d.Group(), strings.Join(list, "; "))
 	case len(named) == 1 && vg == nil:
 		return fmt.Sprintf("%s is missing on node %s (%s), which has another one of this name: %s: attach the disks "+
 			"of the missing one again; or, to use the other one, delete the volumes and the device class, and create "+
-			"the device class again", where, w.Node, ownership.RecordedUUID(s), ownership.Described(named[0]))
+			"the device class again", where, d.Node, ownership.RecordedUUID(s), ownership.Described(named[0]))
 	case vg == nil && wasUsed(s):
 		return fmt.Sprintf("%s is missing on node %s (%s): attach its disks again, and see its devices file "+
-			"(lvmdevices) and the filter in lvm.conf", where, w.Node, ownership.RecordedUUID(s))
+			"(lvmdevices) and the filter in lvm.conf", where, d.Node, ownership.RecordedUUID(s))
 	case vg == nil:
 		return fmt.Sprintf("%s does not exist on node %s: create it there: vgcreate %s DEVICE; or exclude the node "+
 			"with nodeSelector. If it exists, LVM does not list it: see its devices file (lvmdevices), the filter in "+
-			"lvm.conf, and its system ID (lvmsystemid(7))", where, w.Node, w.Group())
+			"lvm.conf, and its system ID (lvmsystemid(7))", where, d.Node, d.Group())
 	}
-	if problem := managedElsewhere(w, vg); problem != "" {
+	if problem := managedElsewhere(d, vg); problem != "" {
 		return problem
 	}
-	if problem := ownership.Frozen(w, vg); problem != "" {
+	if problem := ownership.Frozen(d, vg); problem != "" {
 		return problem
 	}
 	if vg.MissingPVs > 0 && s.Class == nil {
 		return fmt.Sprintf("%s on node %s is partial, physical volumes are missing: %d. Attach them, or remove them "+
-			"on the node: vgreduce --removemissing %s", where, w.Node, vg.MissingPVs, w.Group())
+			"on the node: vgreduce --removemissing %s", where, d.Node, vg.MissingPVs, d.Group())
 	}
-	if problem := targetRefusal(w, s, vg); problem != "" {
+	if problem := targetRefusal(d, s, vg); problem != "" {
 		return problem
 	}
-	return layoutRefusal(w, vg)
+	return layoutRefusal(d, vg)
 }
 
 // layoutRefusal returns why no volume with the settings of the device class can be created in the volume group, or "".
-func layoutRefusal(w state.Desired, vg *lvm.VG) string {
-	if w.Spec.ThinPoolConfig != nil {
+func layoutRefusal(d state.Desired, vg *lvm.VG) string {
+	if d.Spec.ThinPoolConfig != nil {
 		return ""
 	}
-	class := existingClass(w, vg.UUID)
+	class := existingClass(d, vg.UUID)
 	layout, err := lvm.NewLayout(class.CreateOptions())
 	if err != nil {
-		return fmt.Sprintf("existingVolumeGroupConfig of device class %s: %v", w.Name, err)
+		return fmt.Sprintf("existingVolumeGroupConfig of device class %s: %v", d.Name, err)
 	}
 	if layout.Images <= len(vg.PVs) {
 		return ""
 	}
 	return fmt.Sprintf("volume group %s on node %s has %d physical volumes, and a volume of device class %s requires "+
-		"%d (%s): add devices on the node: vgextend %s DEVICE; or change existingVolumeGroupConfig", vg.Name, w.Node,
-		len(vg.PVs), w.Name, layout.Images, layout.Type, vg.Name)
+		"%d (%s): add devices on the node: vgextend %s DEVICE; or change existingVolumeGroupConfig", vg.Name, d.Node,
+		len(vg.PVs), d.Name, layout.Images, layout.Type, vg.Name)
 }
 
 // managedElsewhere returns why the volume group belongs to a device class without existingVolumeGroup, or "".
-func managedElsewhere(w state.Desired, vg *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s (%s) on node %s", vg.Name, vg.UUID, w.Node)
-	remedy := fmt.Sprintf("name another volume group in existingVolumeGroup of device class %s", w.Name)
+func managedElsewhere(d state.Desired, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s (%s) on node %s", vg.Name, vg.UUID, d.Node)
+	remedy := fmt.Sprintf("name another volume group in existingVolumeGroup of device class %s", d.Name)
 	cluster := ownership.TagValue(vg, wellknown.ClusterTagPrefix)
-	manager := slices.IndexFunc(w.Others, func(o state.Other) bool { return o.Name == vg.Name })
+	manager := slices.IndexFunc(d.Others, func(o state.Other) bool { return o.Name == vg.Name })
 	switch {
-	case cluster != "" && !w.IsThisCluster(cluster):
+	case cluster != "" && !d.IsThisCluster(cluster):
 		return fmt.Sprintf("OtherClusterVG: %s belongs to the cluster %s, not to this cluster (%s): detach its disks, "+
 			"or %s; or, if no other cluster uses the disks, to use it with its volumes, create a device class without "+
-			"existingVolumeGroup and with adopt: [{node: %s, volumeGroupUUID: %s}]", where, cluster, w.Cluster.ID,
-			remedy, w.Node, vg.UUID)
+			"existingVolumeGroup and with adopt: [{node: %s, volumeGroupUUID: %s}]", where, cluster, d.Cluster.ID,
+			remedy, d.Node, vg.UUID)
 	case manager >= 0:
 		return fmt.Sprintf("%s is the volume group of device class %s, which creates and extends it: %s, or use "+
-			"device class %s", where, w.Others[manager].Name, remedy, w.Others[manager].Name)
+			"device class %s", where, d.Others[manager].Name, remedy, d.Others[manager].Name)
 	case state.IsOfProduct(vg.Tags):
 		return fmt.Sprintf("%s is managed by LVMS (tags %s), so it is not one of an administrator: %s, or use a "+
 			"device class without existingVolumeGroup and with adopt: [{node: %s, volumeGroupUUID: %s}]", where,
-			strings.Join(vg.Tags, ", "), remedy, w.Node, vg.UUID)
+			strings.Join(vg.Tags, ", "), remedy, d.Node, vg.UUID)
 	}
 	return ""
 }
 
 // targetRefusal returns why the device class cannot use the thin pool, or the space of the volume group, or "".
-func targetRefusal(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	pool := state.PoolName(w)
-	taken := slices.IndexFunc(w.Sharers, func(o state.Sharer) bool { return o.Group == vg.Name && o.Pool == pool })
+func targetRefusal(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	pool := state.PoolName(d)
+	taken := slices.IndexFunc(d.Sharers, func(o state.Sharer) bool { return o.Group == vg.Name && o.Pool == pool })
 	switch {
 	case taken >= 0 && s.Class == nil && pool == "":
 		return fmt.Sprintf("volume group %s on node %s already has device class %s for thick volumes: a volume group "+
 			"can have one device class for thick volumes, and one for each thin pool: remove one of device classes %s "+
-			"and %s, or exclude the node from one of them", vg.Name, w.Node, w.Sharers[taken].Name, w.Name,
-			w.Sharers[taken].Name)
+			"and %s, or exclude the node from one of them", vg.Name, d.Node, d.Sharers[taken].Name, d.Name,
+			d.Sharers[taken].Name)
 	case taken >= 0 && s.Class == nil:
 		return fmt.Sprintf("thin pool %s/%s on node %s already has device class %s: remove one of device classes %s "+
-			"and %s, or exclude the node from one of them", vg.Name, pool, w.Node, w.Sharers[taken].Name, w.Name,
-			w.Sharers[taken].Name)
+			"and %s, or exclude the node from one of them", vg.Name, pool, d.Node, d.Sharers[taken].Name, d.Name,
+			d.Sharers[taken].Name)
 	case s.Class != nil && s.Class.VolumeGroup != vg.Name:
 		return fmt.Sprintf("device class %s on node %s used volume group %s before, as %s says, and its volumes are "+
 			"there: name this volume group in existingVolumeGroup, or move the file away if no volume of the device "+
-			"class is left", w.Name, w.Node, s.Class.VolumeGroup, classesFile)
+			"class is left", d.Name, d.Node, s.Class.VolumeGroup, classesFile)
 	case pool != "" && vg.LV(pool) == nil:
 		return fmt.Sprintf("volume group %s on node %s has no thin pool %s, and none is created in a volume group of "+
-			"an administrator: run on the node: lvcreate --type thin-pool -l 90%%FREE -n %s %s", vg.Name, w.Node, pool,
+			"an administrator: run on the node: lvcreate --type thin-pool -l 90%%FREE -n %s %s", vg.Name, d.Node, pool,
 			pool, vg.Name)
 	case pool != "" && vg.ThinPool(pool) == nil:
 		return fmt.Sprintf("logical volume %s/%s on node %s is not a thin pool: name a thin pool in thinPoolConfig, "+
-			"or remove or rename the logical volume", vg.Name, pool, w.Node)
+			"or remove or rename the logical volume", vg.Name, pool, d.Node)
 	}
 	return ""
 }
@@ -257,19 +257,19 @@ func targetRefusal(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 const classesFile = "/etc/topolvm/lvmd.yaml"
 
 // NoRecovery returns why a recovery of the device class has no effect.
-func NoRecovery(w state.Desired) string {
+func NoRecovery(d state.Desired) string {
 	return fmt.Sprintf("volume group %s of device class %s was created by an administrator (existingVolumeGroup), and "+
-		"LVMS does not repair it: use the commands of LVM on node %s", w.Group(), w.Name, w.Node)
+		"LVMS does not repair it: use the commands of LVM on node %s", d.Group(), d.Name, d.Node)
 }
 
 // claimedVolumes returns the sorted logical volumes of claims in the volume group that belong to the device class.
-func claimedVolumes(w state.Desired, vg *lvm.VG) []string {
+func claimedVolumes(d state.Desired, vg *lvm.VG) []string {
 	var names []string
 	if vg == nil {
 		return nil
 	}
 	for i := range vg.LVs {
-		if lv := &vg.LVs[i]; isClaimed(w, lv) {
+		if lv := &vg.LVs[i]; isClaimed(d, lv) {
 			names = append(names, lv.Name)
 		}
 	}
@@ -278,44 +278,44 @@ func claimedVolumes(w state.Desired, vg *lvm.VG) []string {
 }
 
 // isClaimed returns true if a logical volume of the volume group is one of a claim of the device class.
-func isClaimed(w state.Desired, lv *lvm.LV) bool {
+func isClaimed(d state.Desired, lv *lvm.LV) bool {
 	cluster := ownership.TagValue(&lvm.VG{Tags: lv.Tags}, wellknown.ClusterTagPrefix)
-	return !lv.Attr.IsThinPool() && lv.PoolName == state.PoolName(w) && deviceclass.IsClaimed(lv.Name, lv.Tags) &&
-		(cluster == "" || w.IsThisCluster(cluster))
+	return !lv.Attr.IsThinPool() && lv.PoolName == state.PoolName(d) && deviceclass.IsClaimed(lv.Name, lv.Tags) &&
+		(cluster == "" || d.IsThisCluster(cluster))
 }
 
 // existingProblems returns the problems of the volume group that affect the device class.
-func existingProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+func existingProblems(desired state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var problems []state.Problem
-	volumes := claimedVolumes(w, vg)
+	volumes := claimedVolumes(desired, vg)
 	affected := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(volumes, n) })
 	}
 	for _, pv := range vg.PVs {
 		if pv.Missing {
-			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceMissing, existingMissing(w, s, pv),
-				affected(vg.VolumesOn(pv.UUID))))
+			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceMissing,
+				existingMissing(desired, s, pv), affected(vg.VolumesOn(pv.UUID))))
 		}
 	}
 	for _, d := range s.Devices {
 		if uuid, copied := ownership.CopyOf(d, vg); copied {
 			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDuplicatePV, fmt.Sprintf(
 				"physical volume %s of volume group %s appears twice on node %s, the second time as %s: detach the "+
-					"copy", uuid, w.Group(), w.Node, d.Name), affected(vg.VolumesOn(uuid))))
+					"copy", uuid, desired.Group(), desired.Node, d.Name), affected(vg.VolumesOn(uuid))))
 		}
 	}
-	problems = append(problems, health.Failing(w, s, vg)...)
+	problems = append(problems, health.Failing(desired, s, vg)...)
 	for i := range problems {
 		problems[i].Volumes = affected(problems[i].Volumes)
 	}
-	problems = append(problems, existingBroken(w, vg, volumes)...)
-	problems = append(problems, existingHeld(w, affected(health.HeldVolumes(s, vg)))...)
-	problems = append(problems, existingPool(w, s, vg)...)
-	problems = append(problems, members.MetadataAreaProblems(w, vg)...)
-	return append(problems, health.UnknownHealth(w, s)...)
+	problems = append(problems, existingBroken(desired, vg, volumes)...)
+	problems = append(problems, existingHeld(desired, affected(health.HeldVolumes(s, vg)))...)
+	problems = append(problems, existingPool(desired, s, vg)...)
+	problems = append(problems, members.MetadataAreaProblems(desired, vg)...)
+	return append(problems, health.UnknownHealth(desired, s)...)
 }
 
-func existingMissing(w state.Desired, s state.NodeState, pv lvm.PV) string {
+func existingMissing(d state.Desired, s state.NodeState, pv lvm.PV) string {
 	where := ""
 	if last := state.LastName(s, pv); last != "" {
 		where = ", last seen as " + last
@@ -323,10 +323,10 @@ func existingMissing(w state.Desired, s state.NodeState, pv lvm.PV) string {
 	return fmt.Sprintf("volume group %s on node %s is missing the physical volume %s%s: attach the disk again; until "+
 		"then no volume of the group is created, deleted or formatted; if the disk is lost, so is the data on it: "+
 		"remove it on the node (vgreduce --removemissing %s), which an administrator of this volume group decides",
-		w.Group(), w.Node, pv.UUID, where, w.Group())
+		d.Group(), d.Node, pv.UUID, where, d.Group())
 }
 
-func existingBroken(w state.Desired, vg *lvm.VG, volumes []string) []state.Problem {
+func existingBroken(d state.Desired, vg *lvm.VG, volumes []string) []state.Problem {
 	var broken, names []string
 	for _, name := range volumes {
 		if lv := vg.LV(name); lv.Health != "" {
@@ -339,11 +339,11 @@ func existingBroken(w state.Desired, vg *lvm.VG, volumes []string) []state.Probl
 	}
 	return []state.Problem{{Event: state.EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
 		Reason: v1alpha1.ReasonVolumesBroken, Volumes: names,
-		Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Group(), w.Node,
+		Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", d.Group(), d.Node,
 			state.Joined(broken))}}
 }
 
-func existingHeld(w state.Desired, names []string) []state.Problem {
+func existingHeld(d state.Desired, names []string) []state.Problem {
 	if len(names) == 0 {
 		return nil
 	}
@@ -351,20 +351,20 @@ func existingHeld(w state.Desired, names []string) []state.Problem {
 	return []state.Problem{{Event: state.EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
 		Reason: v1alpha1.ReasonVolumesSuspended, Volumes: names,
 		Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so their I/O blocks: %s; "+
-			"if no LVM command is working on them, run on the node: lvchange --refresh %s/NAME", w.Group(), w.Node,
-			state.Joined(names), w.Group())}}
+			"if no LVM command is working on them, run on the node: lvchange --refresh %s/NAME", d.Group(), d.Node,
+			state.Joined(names), d.Group())}}
 }
 
 // existingPool returns the problems of the thin pool, with the commands for the administrator who created it.
-func existingPool(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
-	pool := vg.ThinPool(state.PoolName(w))
+func existingPool(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+	pool := vg.ThinPool(state.PoolName(d))
 	if pool == nil {
 		return nil
 	}
-	full := w.Group() + "/" + pool.Name
+	full := d.Group() + "/" + pool.Name
 	repair := "see lvmthin(7) for its repair, which loses volumes if the metadata is damaged: back up what can be " +
 		"read, and run on the node while none of its volumes is active: lvconvert --repair " + full
-	problems := thinpool.Broken(w, s, pool, thinpool.Remedies{
+	problems := thinpool.Broken(d, s, pool, thinpool.Remedies{
 		Repair:   repair,
 		Space:    "extend it on the node: lvextend -L +SIZE " + full + "; or delete snapshots and volumes",
 		Metadata: "extend it on the node: lvextend --poolmetadatasize +SIZE " + full + "; if LVM refuses, " + repair,
@@ -373,7 +373,7 @@ func existingPool(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Proble
 	if pool.Health == "" && !vg.IsPoolActive(pool.Name) {
 		problems = append(problems, thinpool.Problem(pool, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
 			"thin pool %s on node %s is not active, so no volume of it can be used: run on the node: lvchange -ay "+
-				"%s", full, w.Node, full)))
+				"%s", full, d.Node, full)))
 	}
 	return problems
 }

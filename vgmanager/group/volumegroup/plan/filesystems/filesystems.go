@@ -22,8 +22,8 @@ import (
 )
 
 // Open adds the volumes whose file systems an LVMRecovery checks.
-func Open(w *state.Desired, r *v1alpha1.LVMRecovery) {
-	w.Open.Check = &state.Check{Recovery: fmt.Sprintf("%s %s", r.Name, r.UID), Volumes: r.Spec.Volumes,
+func Open(d *state.Desired, r *v1alpha1.LVMRecovery) {
+	d.Open.Check = &state.Check{Recovery: fmt.Sprintf("%s %s", r.Name, r.UID), Volumes: r.Spec.Volumes,
 		Planned: r.Status.Plan != nil}
 }
 
@@ -35,17 +35,17 @@ const repairedFinding = fsck.NoErrors + " after the repair"
 func hasErrors(v v1alpha1.RecoveryVolume) bool { return !strings.HasPrefix(v.Finding, fsck.NoErrors) }
 
 // checkTargets returns the volumes whose file systems a recovery checks, or why they cannot be checked.
-func checkTargets(w state.Desired, s state.NodeState, vg *lvm.VG) (targets []*lvm.LV, problem string) {
-	if problem := checkGroupProblem(w, s, vg); problem != "" {
+func checkTargets(d state.Desired, s state.NodeState, vg *lvm.VG) (targets []*lvm.LV, problem string) {
+	if problem := checkGroupProblem(d, s, vg); problem != "" {
 		return nil, problem
 	}
-	for _, name := range slices.Sorted(slices.Values(w.Open.Check.Volumes)) {
+	for _, name := range slices.Sorted(slices.Values(d.Open.Check.Volumes)) {
 		lv := vg.LV(name)
 		if lv == nil {
 			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
-				"without it", w.Name, w.Node, name)
+				"without it", d.Name, d.Node, name)
 		}
-		if problem := checkProblem(w, s, vg, lv); problem != "" {
+		if problem := checkProblem(d, s, vg, lv); problem != "" {
 			return nil, problem
 		}
 		targets = append(targets, lv)
@@ -54,16 +54,16 @@ func checkTargets(w state.Desired, s state.NodeState, vg *lvm.VG) (targets []*lv
 }
 
 // checkGroupProblem returns why no file system of the volume group can be checked, or "".
-func checkGroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	if w.Deleting {
-		return fmt.Sprintf("device class %s is being deleted", w.Name)
+func checkGroupProblem(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	if d.Deleting {
+		return fmt.Sprintf("device class %s is being deleted", d.Name)
 	}
-	return doubt.DeletionProblem(w, s, vg)
+	return doubt.DeletionProblem(d, s, vg)
 }
 
 // checkProblem returns why the file system of a volume cannot be checked, or "".
-func checkProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) string {
-	where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, lv.Name, w.Node)
+func checkProblem(d state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) string {
+	where := fmt.Sprintf("logical volume %s/%s on node %s", d.Name, lv.Name, d.Node)
 	switch {
 	case lv.Attr.IsThinPool():
 		return where + " is a thin pool, which has no file system: create another LVMRecovery without it"
@@ -72,14 +72,14 @@ func checkProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) st
 			"%s is a snapshot of %s that is not thin: check the file system of its source instead", where,
 			lv.Origin)
 	}
-	if problem := unwritablePool(w, vg, lv); problem != "" {
+	if problem := unwritablePool(d, vg, lv); problem != "" {
 		return fmt.Sprintf("%s cannot be checked: %s", where, problem)
 	}
 	switch {
 	case !lv.Attr.Active() || lv.Major == 0:
 		return fmt.Sprintf(
 			"%s is not active: run on the node: lvchange --activate y --ignoreactivationskip %s/%s", where,
-			w.Name, lv.Name)
+			d.Name, lv.Name)
 	case health.IsHeld(s, lv) || lv.Attr.Suspended():
 		return where + " is suspended: run on the node: dmsetup resume " + lv.Path
 	case lv.Attr.ReadOnly():
@@ -89,23 +89,23 @@ func checkProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) st
 }
 
 // unwritablePool returns why the thin pool of a volume does not allow a repair of its file system, which writes, or "".
-func unwritablePool(w state.Desired, vg *lvm.VG, lv *lvm.LV) string {
+func unwritablePool(d state.Desired, vg *lvm.VG, lv *lvm.LV) string {
 	if lv.PoolName == "" {
 		return ""
 	}
 	pool := vg.ThinPool(lv.PoolName)
-	managed := w.Spec.ThinPoolConfig != nil && w.Spec.ThinPoolConfig.Name == lv.PoolName
+	managed := d.Spec.ThinPoolConfig != nil && d.Spec.ThinPoolConfig.Name == lv.PoolName
 	switch {
 	case pool == nil || !thinpool.Works(pool):
 		text := fmt.Sprintf("thin pool %s is not active or needs a repair", lv.PoolName)
 		if managed {
-			text += ": " + recovery.RepairHint(w)
+			text += ": " + recovery.RepairHint(d)
 		}
 		return text
 	case pool.Health == thinpool.OutOfData || thinpool.AtLeast(pool.DataPercent, thinpool.FullPercent):
 		text := fmt.Sprintf("thin pool %s is full, and a repair writes to the volume", lv.PoolName)
 		if managed {
-			text += ": " + thinpool.SpaceRemedies(w, vg, pool)
+			text += ": " + thinpool.SpaceRemedies(d, vg, pool)
 		}
 		return text
 	}
@@ -113,9 +113,9 @@ func unwritablePool(w state.Desired, vg *lvm.VG, lv *lvm.LV) string {
 }
 
 // volumesInUse says which of the volumes are in use and what to do, or returns "".
-func volumesInUse(w state.Desired, s state.NodeState, targets []*lvm.LV) string {
+func volumesInUse(d state.Desired, s state.NodeState, targets []*lvm.LV) string {
 	if s.FileSystems.Users.Err != nil {
-		return fmt.Sprintf("volume group %s on node %s: what uses the volumes is not known: %v", w.Name, w.Node,
+		return fmt.Sprintf("volume group %s on node %s: what uses the volumes is not known: %v", d.Name, d.Node,
 			s.FileSystems.Users.Err)
 	}
 	var used, stuck []string
@@ -132,21 +132,21 @@ func volumesInUse(w state.Desired, s state.NodeState, targets []*lvm.LV) string 
 	var list []string
 	if len(used) > 0 {
 		list = append(list, fmt.Sprintf("in use on node %s: %s: delete the Pods that use the claim, for example by "+
-			"scaling their Deployment or StatefulSet to 0", w.Node, state.Joined(used)))
+			"scaling their Deployment or StatefulSet to 0", d.Node, state.Joined(used)))
 	}
 	if len(stuck) > 0 {
 		list = append(list, fmt.Sprintf(
 			"still mounted on node %s although no Pod uses it: %s: the kubelet unmounts it; "+
-				"if it does not, see its log on the node", w.Node, state.Joined(stuck)))
+				"if it does not, see its log on the node", d.Node, state.Joined(stuck)))
 	}
 	return strings.Join(list, "; ")
 }
 
 // IsCheckBlocked returns true if the volumes whose file systems a recovery checks are in use or cannot be checked. The
 // results of an earlier check are then no longer valid.
-func IsCheckBlocked(w state.Desired, s state.NodeState) bool {
-	targets, problem := checkTargets(w, s, ownership.GroupOf(w, s))
-	return problem != "" || volumesInUse(w, s, targets) != ""
+func IsCheckBlocked(d state.Desired, s state.NodeState) bool {
+	targets, problem := checkTargets(d, s, ownership.GroupOf(d, s))
+	return problem != "" || volumesInUse(d, s, targets) != ""
 }
 
 // isStaging returns true for the mount point at which the kubelet has a volume staged. Pods have others, and block
@@ -164,27 +164,27 @@ func volumeWithClaim(name, claim string) string {
 }
 
 // repairsFileSystems returns true if a plan for the file systems of the volume group is approved.
-func repairsFileSystems(w state.Desired, vg *lvm.VG) bool {
-	return w.Open.Check != nil && w.Open.Allows(v1alpha1.RecoveryCheckFileSystems) && vg != nil
+func repairsFileSystems(d state.Desired, vg *lvm.VG) bool {
+	return d.Open.Check != nil && d.Open.Allows(v1alpha1.RecoveryCheckFileSystems) && vg != nil
 }
 
 // Action starts to check the file systems of volumes that are not in use, or to repair those of an approved plan,
 // in the background.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if w.Open.Check == nil || s.FileSystems.Run != nil || checkGroupProblem(w, s, vg) != "" {
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	if d.Open.Check == nil || s.FileSystems.Run != nil || checkGroupProblem(d, s, vg) != "" {
 		return state.Action{}
 	}
-	if repairsFileSystems(w, vg) {
+	if repairsFileSystems(d, vg) {
 		var damaged state.Volumes
-		for _, v := range w.Open.Approved.Checked {
+		for _, v := range d.Open.Approved.Checked {
 			if hasErrors(v) {
 				damaged = append(damaged, v.UUID)
 			}
 		}
 		return state.Action{Kind: state.RepairVolumes, Target: damaged}
 	}
-	targets, problem := checkTargets(w, s, vg)
-	if w.Open.Check.Planned || problem != "" || volumesInUse(w, s, targets) != "" {
+	targets, problem := checkTargets(d, s, vg)
+	if d.Open.Check.Planned || problem != "" || volumesInUse(d, s, targets) != "" {
 		return state.Action{}
 	}
 	return state.Action{Kind: state.CheckVolumes, Target: state.Volumes(state.UUIDs(targets))}
@@ -192,24 +192,24 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 
 // Status is RecoveryStatus for the check of file systems. If one of the volumes is used before the plan is
 // approved, the plan is no longer valid.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	if repairsFileSystems(w, vg) {
-		return repairedStatus(o, w, vg, status, r.Now)
+	vg := ownership.GroupOf(d, o.Node)
+	if repairsFileSystems(d, vg) {
+		return repairedStatus(o, d, vg, status, r.Now)
 	}
 	status.StartTime = nil
-	targets, problem := checkTargets(w, o.Node, vg)
+	targets, problem := checkTargets(d, o.Node, vg)
 	if problem != "" {
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
 		return status
 	}
-	if waiting := checkProgress(o, w, targets, status.Plan); waiting != "" {
+	if waiting := checkProgress(o, d, targets, status.Plan); waiting != "" {
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryPreparing, waiting, nil
 		return status
 	}
 	if status.Plan == nil || !slices.Equal(state.UUIDsOf(status.Plan.CheckedVolumes), state.UUIDs(targets)) {
-		return checkedStatus(o, w, vg, targets, r.Recovery.Spec.ApprovedPlan, status, r.Now)
+		return checkedStatus(o, d, vg, targets, r.Recovery.Spec.ApprovedPlan, status, r.Now)
 	}
 	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, checkConsequence(status.Plan))
 	return status
@@ -217,12 +217,12 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 
 // checkProgress returns what a check does or waits for, or "" if all volumes were checked. The volumes are open while
 // they are checked.
-func checkProgress(o state.Outcome, w state.Desired, targets []*lvm.LV, planned *v1alpha1.RecoveryPlan) string {
+func checkProgress(o state.Outcome, d state.Desired, targets []*lvm.LV, planned *v1alpha1.RecoveryPlan) string {
 	run := o.Node.FileSystems.Run
 	if run != nil && run.Running && !run.Repairing {
 		return progress(run, len(targets))
 	}
-	if waiting := volumesInUse(w, o.Node, targets); waiting != "" {
+	if waiting := volumesInUse(d, o.Node, targets); waiting != "" {
 		return waiting
 	}
 	switch {
@@ -235,7 +235,7 @@ func checkProgress(o state.Outcome, w state.Desired, targets []*lvm.LV, planned 
 	case run.Other != "":
 		return waits(run)
 	case run.Err != nil:
-		return fmt.Sprintf("the file systems on node %s could not be checked, and the agent tries again: %v", w.Node,
+		return fmt.Sprintf("the file systems on node %s could not be checked, and the agent tries again: %v", d.Node,
 			run.Err)
 	}
 	return ""
@@ -263,16 +263,16 @@ func progress(r *state.FileSystemRun, total int) string {
 }
 
 // checkedStatus is the status after a check.
-func checkedStatus(o state.Outcome, w state.Desired, vg *lvm.VG, targets []*lvm.LV, approved string,
+func checkedStatus(o state.Outcome, d state.Desired, vg *lvm.VG, targets []*lvm.LV, approved string,
 	status v1alpha1.LVMRecoveryStatus, now metav1.Time) v1alpha1.LVMRecoveryStatus {
-	p, problem := newPlan(w, o.Node, vg, targets, now)
+	p, problem := newPlan(d, o.Node, vg, targets, now)
 	switch {
 	case problem != "":
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
 	case !slices.ContainsFunc(p.CheckedVolumes, hasErrors):
 		// The LVMRecovery has ended. Otherwise, the file systems would be checked again when their Pods are restarted.
 		status.Phase, status.Plan, status.CompletionTime = v1alpha1.RecoveryNotApplicable, nil, &now
-		status.Message = withoutErrors(w, p)
+		status.Message = withoutErrors(d, p)
 	default:
 		status.Plan = p
 		recovery.AwaitApproval(&status, approved, checkConsequence(p))
@@ -281,11 +281,11 @@ func checkedStatus(o state.Outcome, w state.Desired, vg *lvm.VG, targets []*lvm.
 }
 
 // withoutErrors is the message for file systems without errors.
-func withoutErrors(w state.Desired, p *v1alpha1.RecoveryPlan) string {
+func withoutErrors(d state.Desired, p *v1alpha1.RecoveryPlan) string {
 	text := fmt.Sprintf("no errors were found in %d file systems on node %s: the Pods can be started again",
-		len(p.CheckedVolumes), w.Node)
+		len(p.CheckedVolumes), d.Node)
 	if len(p.CheckedVolumes) == 1 {
-		text = fmt.Sprintf("no errors were found in the file system on node %s: the Pods can be started again", w.Node)
+		text = fmt.Sprintf("no errors were found in the file system on node %s: the Pods can be started again", d.Node)
 	}
 	var logs []string
 	for _, v := range p.CheckedVolumes {
@@ -300,7 +300,7 @@ func withoutErrors(w state.Desired, p *v1alpha1.RecoveryPlan) string {
 }
 
 // newPlan returns what a check has found. It returns why a file system cannot be checked in problem.
-func newPlan(w state.Desired, s state.NodeState, vg *lvm.VG, targets []*lvm.LV,
+func newPlan(d state.Desired, s state.NodeState, vg *lvm.VG, targets []*lvm.LV,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID,
 		CheckedVolumes: recovery.Volumes(targets, nil)}
@@ -308,12 +308,12 @@ func newPlan(w state.Desired, s state.NodeState, vg *lvm.VG, targets []*lvm.LV,
 		v := &p.CheckedVolumes[i]
 		result := s.FileSystems.Run.Results[v.UUID]
 		if result.Problem != "" {
-			return nil, fmt.Sprintf("logical volume %s/%s on node %s: %s", w.Name, v.Name, w.Node, result.Problem)
+			return nil, fmt.Sprintf("logical volume %s/%s on node %s: %s", d.Name, v.Name, d.Node, result.Problem)
 		}
 		v.Claim, v.FSType, v.Finding = recovery.ClaimOf(targets[i]), result.Kind, result.Finding
 	}
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, nil))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryCheckFileSystems, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryCheckFileSystems, d.Node, d.Name, p)
 	return p, ""
 }
 
@@ -335,7 +335,7 @@ func checkConsequence(p *v1alpha1.RecoveryPlan) string {
 
 // repairedStatus is the status of an approved recovery that repairs file systems. The findings of its plan record the
 // volumes that were repaired.
-func repairedStatus(o state.Outcome, w state.Desired, vg *lvm.VG, status v1alpha1.LVMRecoveryStatus,
+func repairedStatus(o state.Outcome, d state.Desired, vg *lvm.VG, status v1alpha1.LVMRecoveryStatus,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	run := o.Node.FileSystems.Run
 	var failed []string
@@ -362,10 +362,10 @@ func repairedStatus(o state.Outcome, w state.Desired, vg *lvm.VG, status v1alpha
 	}
 	if run.HasEnded() && run.Repairing {
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &now
-		status.Message = repairedFileSystems(w, status.Plan, failed)
+		status.Message = repairedFileSystems(d, status.Plan, failed)
 		return status
 	}
-	recovery.SetRunning(&status, fileSystemProgress(o, w, vg, total), now)
+	recovery.SetRunning(&status, fileSystemProgress(o, d, vg, total), now)
 	return status
 }
 
@@ -377,9 +377,9 @@ func movedFiles(count int) string {
 }
 
 // fileSystemProgress returns what an approved repair does or waits for.
-func fileSystemProgress(o state.Outcome, w state.Desired, vg *lvm.VG, total int) string {
+func fileSystemProgress(o state.Outcome, d state.Desired, vg *lvm.VG, total int) string {
 	run := o.Node.FileSystems.Run
-	problem := checkGroupProblem(w, o.Node, vg)
+	problem := checkGroupProblem(d, o.Node, vg)
 	switch {
 	case o.Err != nil:
 		return o.Err.Error()
@@ -390,21 +390,21 @@ func fileSystemProgress(o state.Outcome, w state.Desired, vg *lvm.VG, total int)
 	case run != nil && run.Other != "":
 		return waits(run)
 	case run != nil && run.Err != nil:
-		return fmt.Sprintf("the file systems on node %s were not all repaired, and the agent tries again: %v", w.Node,
+		return fmt.Sprintf("the file systems on node %s were not all repaired, and the agent tries again: %v", d.Node,
 			run.Err)
 	}
 	return "in progress: " + string(state.RepairVolumes)
 }
 
 // repairedFileSystems describes the result for each volume.
-func repairedFileSystems(w state.Desired, p *v1alpha1.RecoveryPlan, failed []string) string {
+func repairedFileSystems(d state.Desired, p *v1alpha1.RecoveryPlan, failed []string) string {
 	var done []string
 	for _, v := range p.CheckedVolumes {
 		if rest, is := strings.CutPrefix(v.Finding, repairedFinding); is {
 			done = append(done, volumeWithClaim(v.Name, v.Claim)+strings.Replace(rest, ", ", ": ", 1))
 		}
 	}
-	result := fmt.Sprintf("file systems repaired on node %s: %d", w.Node, len(done))
+	result := fmt.Sprintf("file systems repaired on node %s: %d", d.Node, len(done))
 	if len(done) > 0 {
 		result += ": " + state.Joined(done) + "; start the Pods again, and check the data of the application"
 	}

@@ -35,59 +35,59 @@ func Unassigned(s state.NodeState, uuid string) *lvm.PV {
 }
 
 // BrokenGroup returns the problems that prevent LVM from changing the group, and the failing devices that soon may.
-func BrokenGroup(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+func BrokenGroup(desired state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var problems []state.Problem
 	for _, pv := range vg.PVs {
 		if pv.Missing {
-			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceMissing, missing(w, s, vg, pv),
+			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceMissing, missing(desired, s, vg, pv),
 				vg.VolumesOn(pv.UUID)))
 		}
 	}
 	if vg.MissingPVs > 0 && len(problems) == 0 {
 		problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceMissing,
 			fmt.Sprintf("volume group %s on node %s is missing %d physical volumes",
-				w.Name, w.Node, vg.MissingPVs), nil))
+				desired.Name, desired.Node, vg.MissingPVs), nil))
 	}
 	for _, d := range s.Devices {
 		if uuid, copied := ownership.CopyOf(d, vg); copied {
 			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDuplicatePV, fmt.Sprintf(
 				"physical volume %s of volume group %s appears twice on node %s, "+
 					"the second time as %s: detach the copy",
-				uuid, w.Name, w.Node, d.Name), vg.VolumesOn(uuid)))
+				uuid, desired.Name, desired.Node, d.Name), vg.VolumesOn(uuid)))
 		}
 	}
-	return slices.Concat(problems, Failing(w, s, vg), shrunk(w, s, vg))
+	return slices.Concat(problems, Failing(desired, s, vg), shrunk(desired, s, vg))
 }
 
 // LostGroup reports a volume group that is missing. It is not recreated, because a new group with the same name would
 // be confused with it when its disks return.
-func LostGroup(w state.Desired, s state.NodeState) []state.Problem {
+func LostGroup(d state.Desired, s state.NodeState) []state.Problem {
 	var devices []string
 	for _, pv := range s.Before.PhysicalVolumes {
 		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
 	}
 	message := fmt.Sprintf(
-		"volume group %s on node %s is missing: none of its physical volumes was found", w.Name, w.Node)
+		"volume group %s on node %s is missing: none of its physical volumes was found", d.Name, d.Node)
 	remedy := "attach its disks again; if they are lost, so is their data: delete the volumes, and remove the device " +
 		"class from the LVMCluster before you create it again"
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")
 		remedy = "attach them again and see the kernel's log; if they are lost, so is their data: to create the " +
-			"volume group on other devices, " + recovery.LostDevicesHint(w)
+			"volume group on other devices, " + recovery.LostDevicesHint(d)
 	}
-	if hint := labels.Hint(w, s, nil); hint != "" {
-		remedy = hint + "if the data was overwritten, too, " + recovery.LostDevicesHint(w)
+	if hint := labels.Hint(d, s, nil); hint != "" {
+		remedy = hint + "if the data was overwritten, too, " + recovery.LostDevicesHint(d)
 	}
 	if isDeleted(s) {
 		message = fmt.Sprintf("volume group %s on node %s was deleted: its physical volumes are there, but belong "+
-			"to no volume group", w.Name, w.Node)
+			"to no volume group", d.Name, d.Node)
 		remedy = fmt.Sprintf("to restore it, create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, "+
-			"which changes nothing until it is approved; if its data is not needed, %s", w.Node, w.Name,
-			v1alpha1.RecoveryRestoreMetadata, recovery.LostDevicesHint(w))
+			"which changes nothing until it is approved; if its data is not needed, %s", d.Node, d.Name,
+			v1alpha1.RecoveryRestoreMetadata, recovery.LostDevicesHint(d))
 	}
 	if commands := lostdevices.Unhiding(s); len(commands) > 0 {
 		message = fmt.Sprintf("volume group %s on node %s is missing: LVM there does not list its devices",
-			w.Name, w.Node)
+			d.Name, d.Node)
 		remedy = fmt.Sprintf("the devices file of the node or a filter in lvm.conf hides them: run on the node: %s",
 			strings.Join(commands, "; "))
 	}
@@ -97,26 +97,26 @@ func LostGroup(w state.Desired, s state.NodeState) []state.Problem {
 }
 
 // Failing returns the devices of the group that are present and return errors.
-func Failing(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+func Failing(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var problems []state.Problem
 	for _, pv := range vg.PVs {
 		if err := s.Health.Failing[state.NumberOf(pv)]; err != nil && !pv.Missing {
 			problems = append(problems, state.DeviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
 				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
 					"save the data, and replace the device",
-				pv.Name, pv.UUID, w.Group(), w.Node, err), vg.VolumesOn(pv.UUID)))
+				pv.Name, pv.UUID, d.Group(), d.Node, err), vg.VolumesOn(pv.UUID)))
 		}
 	}
 	return problems
 }
 
-func missing(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) string {
+func missing(desired state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) string {
 	where := ""
 	if last := state.LastName(s, pv); last != "" {
 		where = ", last seen as " + last
 	}
 	found := fmt.Sprintf("volume group %s on node %s is missing the physical volume %s%s",
-		w.Name, w.Node, pv.UUID, where)
+		desired.Name, desired.Node, pv.UUID, where)
 	if d, hidden := s.Disks.Hidden.DeviceOf(s, pv.UUID); hidden {
 		return found +
 			fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s",
@@ -125,30 +125,30 @@ func missing(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) string {
 	if pv.Name != "" && !strings.HasPrefix(pv.Name, "[") {
 		return found + fmt.Sprintf(": its device %s is attached again, but the volume group was changed in the "+
 			"meantime: if the data on the device is still valid, run on the node: vgextend --restoremissing %s %s",
-			pv.Name, w.Name, pv.Name)
+			pv.Name, desired.Name, pv.Name)
 	}
-	if hint := labels.Hint(w, s, vg); hint != "" {
+	if hint := labels.Hint(desired, s, vg); hint != "" {
 		return found + ": " + hint + "until then no volume of the group is deleted or formatted; if the data was " +
-			"overwritten, too, " + recovery.LostDevicesHint(w)
+			"overwritten, too, " + recovery.LostDevicesHint(desired)
 	}
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
-		w.Node, pv.UUID)
+		desired.Node, pv.UUID)
 	found += ": attach the disk again; until then no volume of the group is deleted or formatted; if the disk is lost, "
 	switch volumes := lostdevices.LossOf(vg).Volumes; {
-	case len(volumes) == 0 && w.Deleting:
+	case len(volumes) == 0 && desired.Deleting:
 		// The LVMVolumeGroup is being deleted, so deviceRequests can no longer be changed.
-		return found + "no volume is lost: " + recovery.LostDevicesHint(w)
-	case len(volumes) == 0 && w.Spec.RAIDConfig != nil:
+		return found + "no volume is lost: " + recovery.LostDevicesHint(desired)
+	case len(volumes) == 0 && desired.Spec.RAIDConfig != nil:
 		return found + "attach a new one, add it to the device class, and " + request
 	case len(volumes) == 0:
 		return found + "no volume is affected: " + request
 	}
-	return found + "so is data of volumes: " + recovery.LostDevicesHint(w)
+	return found + "so is data of volumes: " + recovery.LostDevicesHint(desired)
 }
 
 // BrokenVolumes returns the volumes that LVM reports as broken, and the suspended ones. The pool and the redundancy
 // have separate rules.
-func BrokenVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+func BrokenVolumes(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var broken, held, names []string
 	suspended := HeldVolumes(s, vg)
 	for i := range vg.LVs {
@@ -174,7 +174,7 @@ func BrokenVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Probl
 		problems = append(problems, state.Problem{
 			Event: state.EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
 			Reason: v1alpha1.ReasonVolumesBroken, Volumes: names,
-			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Name, w.Node,
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", d.Name, d.Node,
 				state.Joined(broken)),
 		})
 	}
@@ -184,7 +184,7 @@ func BrokenVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Probl
 			Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
 			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so their I/O blocks: "+
 				"%s; the node agent resumes them when no LVM command is working on them",
-				w.Name, w.Node, state.Joined(held)),
+				d.Name, d.Node, state.Joined(held)),
 		})
 	}
 	return problems
@@ -252,16 +252,16 @@ func TopOf(vg *lvm.VG, lv *lvm.LV) string {
 }
 
 // UnknownHealth reports that the kernel does not respond, so that the health is not known.
-func UnknownHealth(w state.Desired, s state.NodeState) []state.Problem {
+func UnknownHealth(d state.Desired, s state.NodeState) []state.Problem {
 	if s.Health.Unknown == nil {
 		return nil
 	}
 	var problems []state.Problem
-	for _, kind := range state.HealthConditions(w) {
+	for _, kind := range state.HealthConditions(d) {
 		problems = append(problems, state.Problem{
 			Event: state.EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
 			Message: fmt.Sprintf("the health of volume group %s on node %s is unknown: %v: see the kernel's log "+
-				"and the log of the node agent", w.Group(), w.Node, s.Health.Unknown),
+				"and the log of the node agent", d.Group(), d.Node, s.Health.Unknown),
 		})
 	}
 	return problems

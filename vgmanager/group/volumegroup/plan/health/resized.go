@@ -9,7 +9,7 @@ import (
 )
 
 // shrunk returns the devices of the group that are smaller than their physical volumes. LVM only warns about them.
-func shrunk(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+func shrunk(desired state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	var problems []state.Problem
 	for _, pv := range vg.PVs {
 		d := state.DeviceOfPV(s, pv)
@@ -20,7 +20,7 @@ func shrunk(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 			"device %s (physical volume %s) of volume group %s on node %s has %s, and its physical volume %s: data at "+
 				"its end cannot be read; make the device as large as it was, for example in the hypervisor or on the "+
 				"storage array; if that is not possible, save the data and replace the device",
-			d.Name, pv.UUID, w.Group(), w.Node, state.Quantity(lvm.Bytes(d.Size)), state.Quantity(pv.Size)),
+			d.Name, pv.UUID, desired.Group(), desired.Node, state.Quantity(lvm.Bytes(d.Size)), state.Quantity(pv.Size)),
 			vg.VolumesOn(pv.UUID)))
 	}
 	return problems
@@ -40,8 +40,8 @@ func GrowthOf(s state.NodeState, vg *lvm.VG, pv lvm.PV) lvm.Bytes {
 }
 
 // ResizeActions use all of each device that became larger, if the device class says so.
-func ResizeActions(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Action {
-	if w.Spec.DeviceResizePolicy != v1alpha1.DeviceResizeAutomatic {
+func ResizeActions(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Action {
+	if d.Spec.DeviceResizePolicy != v1alpha1.DeviceResizeAutomatic {
 		return nil
 	}
 	var list []state.Action

@@ -18,8 +18,8 @@ import (
 
 // LabelsToRead returns the devices with the label of a physical volume that LVM does not list, sorted by name, if the
 // plan depends on them. Their labels are read directly from the devices, into state.Disks.Hidden.
-func LabelsToRead(w state.Desired, s state.NodeState) []device.Device {
-	if !needsHidden(w, s) {
+func LabelsToRead(d state.Desired, s state.NodeState) []device.Device {
+	if !needsHidden(d, s) {
 		return nil
 	}
 	return state.HiddenDevices(s)
@@ -27,10 +27,10 @@ func LabelsToRead(w state.Desired, s state.NodeState) []device.Device {
 
 // needsHidden returns true if hidden physical volumes matter, because a volume group is missing or incomplete, or
 // because devices may be wiped.
-func needsHidden(w state.Desired, s state.NodeState) bool {
-	vg := ownership.GroupOf(w, s)
+func needsHidden(desired state.Desired, s state.NodeState) bool {
+	vg := ownership.GroupOf(desired, s)
 	return vg == nil || vg.MissingPVs > 0 ||
-		slices.ContainsFunc(w.Selectors,
+		slices.ContainsFunc(desired.Selectors,
 			func(d v1alpha1.DeviceSelector) bool { return state.MayWipe(&d) || len(d.WipeVolumeGroups) > 0 })
 }
 
@@ -43,12 +43,13 @@ type hiddenVG struct {
 
 // Find returns the volume groups of this product that have the name of a device class, or that it adopts, and
 // that LVM does not list.
-func Find(w state.Desired, s state.NodeState) []hiddenVG {
+func Find(desired state.Desired, s state.NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
 		pv, ok := s.Disks.Hidden.PVs[d.Number]
-		if !ok || pv.VGName != w.Name && !ownership.AdoptedByUUID(w, pv.VGUUID) || !state.IsOfProduct(pv.VGTags) ||
-			ownership.ToBeDestroyed(w, state.PresentGroup{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}) {
+		if !ok || pv.VGName != desired.Name && !ownership.AdoptedByUUID(desired, pv.VGUUID) ||
+			!state.IsOfProduct(pv.VGTags) ||
+			ownership.ToBeDestroyed(desired, state.PresentGroup{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}) {
 			continue
 		}
 		at := slices.IndexFunc(groups, func(g hiddenVG) bool { return g.UUID == pv.VGUUID })
@@ -64,16 +65,16 @@ func Find(w state.Desired, s state.NodeState) []hiddenVG {
 
 // Plan is the plan if LVM does not list the volume group of the device class, although its disks have it. No
 // new group is created. If adopt has its UUID, the disks are added to the devices file.
-func Plan(w state.Desired, s state.NodeState, groups []hiddenVG, c selection.Choice) state.Plan {
-	p := state.Plan{State: v1alpha1.VGStatusFailed, Excluded: c.Excluded, Lost: lostdevices.WasThere(w, s)}
+func Plan(d state.Desired, s state.NodeState, groups []hiddenVG, c selection.Choice) state.Plan {
+	p := state.Plan{State: v1alpha1.VGStatusFailed, Excluded: c.Excluded, Lost: lostdevices.WasThere(d, s)}
 	for _, g := range groups {
-		problem := ownership.NotOurs(w, &g.VG)
-		if problem == "" && ownership.Adopted(w, &g.VG) {
+		problem := ownership.NotOurs(d, &g.VG)
+		if problem == "" && ownership.Adopted(d, &g.VG) {
 			p.State = v1alpha1.VGStatusProgressing
 			p.Action = state.Action{Kind: state.UnhideVG, Target: state.HiddenGroup{UUID: g.UUID, Devices: g.devices}}
 			return p
 		}
-		p.Problems = append(p.Problems, g.problem(w, problem, p.Lost))
+		p.Problems = append(p.Problems, g.problem(d, problem, p.Lost))
 	}
 	if p.Lost {
 		p.State = v1alpha1.VGStatusDegraded
@@ -83,7 +84,7 @@ func Plan(w state.Desired, s state.NodeState, groups []hiddenVG, c selection.Cho
 }
 
 // problem describes a hidden volume group: its owner, if it is not this node, and how to make LVM list the group.
-func (g hiddenVG) problem(w state.Desired, foreign string, lost bool) state.Problem {
+func (g hiddenVG) problem(desired state.Desired, foreign string, lost bool) state.Problem {
 	names := strings.Join(device.Names(g.devices), " ")
 	var commands []string
 	for _, d := range g.devices {
@@ -98,7 +99,7 @@ func (g hiddenVG) problem(w state.Desired, foreign string, lost bool) state.Prob
 	if foreign == "" {
 		foreign = fmt.Sprintf("volume group %s (%s) is on the disks of node %s, but LVM there does not list it: to "+
 			"use it with its volumes, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
-			w.Name, g.UUID, w.Node, w.Node, g.UUID)
+			desired.Name, g.UUID, desired.Node, desired.Node, g.UUID)
 	}
 	p := state.Problem{Event: state.EventForeignVolumeGroup, Message: foreign + "; " + hint}
 	if lost {

@@ -84,18 +84,18 @@ func isUnassigned(s state.NodeState, l state.Label) bool {
 }
 
 // labelProblem returns why the labels of the volume group cannot be restored, or "".
-func labelProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problem := GroupProblem(w, s, vg); problem != "" {
+func labelProblem(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if problem := GroupProblem(d, s, vg); problem != "" {
 		return problem
 	}
 	found, away := lostLabels(s, vg)
 	if len(found)+len(away) == 0 {
-		return lostdevices.Problem(w, s, vg)
+		return lostdevices.Problem(d, s, vg)
 	}
 	if len(found) == 0 {
 		return fmt.Sprintf("%s: no device that is attached has lost its label; devices that are not attached: %s: "+
-			"attach them, or, if they are lost, %s", where, state.Joined(away), recovery.LostDevicesHint(w))
+			"attach them, or, if they are lost, %s", where, state.Joined(away), recovery.LostDevicesHint(d))
 	}
 	for _, l := range found {
 		if why := overwritten(s, l); why != "" {
@@ -103,15 +103,15 @@ func labelProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		}
 	}
 	if vg == nil {
-		return backupProblem(w, s, found)
+		return backupProblem(d, s, found)
 	}
 	return ""
 }
 
 // GroupProblem returns why the volume group does not need its labels, or "".
-func GroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problems := ownership.Duplicates(w, s); len(problems) > 0 {
+func GroupProblem(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if problems := ownership.Duplicates(d, s); len(problems) > 0 {
 		return problems[0].Message
 	}
 	switch commands := lostdevices.Unhiding(s); {
@@ -120,14 +120,14 @@ func GroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 	case len(commands) > 0:
 		return fmt.Sprintf("%s: LVM on the node does not list a device: run on the node: %s", where,
 			strings.Join(commands, "; "))
-	case vg == nil && len(s.Report.Named(w.Name)) > 0:
+	case vg == nil && len(s.Report.Named(d.Name)) > 0:
 		return fmt.Sprintf("%s: there is another volume group with this name: rename it, or detach its devices", where)
-	case vg == nil && !lostdevices.WasThere(state.WithoutRecovery(w), s):
+	case vg == nil && !lostdevices.WasThere(state.WithoutRecovery(d), s):
 		return where + " does not exist, and no volume group was there before"
 	case vg == nil:
 		return ""
 	}
-	if problem := ownership.Foreign(w, vg); problem != "" {
+	if problem := ownership.Foreign(d, vg); problem != "" {
 		return problem
 	}
 	if vg.MissingPVs == 0 {
@@ -137,15 +137,15 @@ func GroupProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 }
 
 // backupProblem returns why LVM's backup is not the metadata of the missing volume group, or "".
-func backupProblem(w state.Desired, s state.NodeState, found []state.Label) string {
-	where := fmt.Sprintf("volume group %s on node %s: LVM's backup of its metadata, %s%s", w.Name, w.Node,
-		lvm.BackupDir, w.Name)
+func backupProblem(d state.Desired, s state.NodeState, found []state.Label) string {
+	where := fmt.Sprintf("volume group %s on node %s: LVM's backup of its metadata, %s%s", d.Name, d.Node,
+		lvm.BackupDir, d.Name)
 	switch b := s.Metadata.Backup; {
 	case b.Err != nil:
 		return fmt.Sprintf("%s, cannot be used: %v", where, b.Err)
 	case b.Metadata == nil:
 		return where + ", was not read yet"
-	case b.VG != w.Name || b.UUID != ownership.RecordedUUID(s):
+	case b.VG != d.Name || b.UUID != ownership.RecordedUUID(s):
 		return fmt.Sprintf("%s, is of another volume group: it has the UUID %s, and the lost one had %s", where, b.UUID,
 			ownership.RecordedUUID(s))
 	}
@@ -159,10 +159,10 @@ func backupProblem(w state.Desired, s state.NodeState, found []state.Label) stri
 
 // newPlan returns which labels are restored. It returns in problem why none can be. objects are the volumes of the
 // device class according to the API: those that an older backup does not have are lost.
-func newPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func newPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	vg := ownership.GroupOf(w, s)
-	if problem := labelProblem(w, s, vg); problem != "" {
+	vg := ownership.GroupOf(d, s)
+	if problem := labelProblem(d, s, vg); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created,
@@ -175,7 +175,7 @@ func newPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	if vg != nil {
 		p.VolumeGroupUUID, p.KeptVolumeCount = vg.UUID, int32(len(vg.LVs))
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreLabels, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreLabels, d.Node, d.Name, p)
 	if vg != nil {
 		return p, ""
 	}
@@ -206,14 +206,14 @@ func metadataSource(s state.NodeState, vg *lvm.VG) string {
 
 // unverified returns the physical volumes of an approved plan that LVM finds, and whose headers were not checked. LVM
 // finds one whose label, but not whose metadata, was written before its command was killed.
-func unverified(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Label {
-	if !w.Open.Allows(v1alpha1.RecoveryRestoreLabels) || vg == nil {
+func unverified(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Label {
+	if !d.Open.Allows(v1alpha1.RecoveryRestoreLabels) || vg == nil {
 		return nil
 	}
 	var list []state.Label
 	for _, pv := range vg.PVs {
 		verified := slices.Contains(s.Metadata.Verified, pv.UUID)
-		if !pv.Missing && slices.Contains(w.Open.Approved.Devices, pv.UUID) && !verified {
+		if !pv.Missing && slices.Contains(d.Open.Approved.Devices, pv.UUID) && !verified {
 			list = append(list, state.Label{UUID: pv.UUID,
 				Device: device.Device{Name: pv.Name, Number: state.NumberOf(pv)}})
 		}
@@ -222,11 +222,11 @@ func unverified(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Label {
 }
 
 // Action checks or restores the next label if it was approved, or is empty.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if written := unverified(w, s, vg); len(written) > 0 {
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	if written := unverified(d, s, vg); len(written) > 0 {
 		return state.Action{Kind: state.VerifyLabel, Target: written[0]}
 	}
-	if !allowsLabels(w, s, vg) {
+	if !allowsLabels(d, s, vg) {
 		return state.Action{}
 	}
 	found, _ := lostLabels(s, vg)
@@ -235,13 +235,13 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 
 // allowsLabels returns true if the approval covers the labels that would be restored now. After the first label, LVM
 // finds the volume group, and the metadata comes from that device.
-func allowsLabels(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	r := w.Open.Approved
-	if r == nil || r.Action != v1alpha1.RecoveryRestoreLabels || labelProblem(w, s, vg) != "" {
+func allowsLabels(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	r := d.Open.Approved
+	if r == nil || r.Action != v1alpha1.RecoveryRestoreLabels || labelProblem(d, s, vg) != "" {
 		return false
 	}
 	if vg == nil {
-		p, _ := newPlan(w, s, nil, r.Created)
+		p, _ := newPlan(d, s, nil, r.Created)
 		return p.ID == r.PlanID
 	}
 	found, _ := lostLabels(s, vg)
@@ -257,24 +257,24 @@ func labelsRestored(r *state.Recovery, vg *lvm.VG) bool {
 }
 
 // Status is RecoveryStatus for the restore of labels.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	switch approved := w.Open.Approved; {
-	case approved != nil && len(unverified(w, o.Node, vg)) == 0 && labelsRestored(approved, vg):
+	vg := ownership.GroupOf(d, o.Node)
+	switch approved := d.Open.Approved; {
+	case approved != nil && len(unverified(d, o.Node, vg)) == 0 && labelsRestored(approved, vg):
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
 		status.Message = fmt.Sprintf("volume group %s on node %s: the labels of %d devices were restored; find out "+
-			"what overwrote them; if it also overwrote data, check the file systems", w.Name, w.Node,
+			"what overwrote them; if it also overwrote data, check the file systems", d.Name, d.Node,
 			len(approved.Devices))
 		return status
-	case len(unverified(w, o.Node, vg)) > 0, allowsLabels(w, o.Node, vg):
+	case len(unverified(d, o.Node, vg)) > 0, allowsLabels(d, o.Node, vg):
 		recovery.SetRunning(&status, recovery.Progress(o, vg), r.Now)
 		return status
 	}
-	w.Open.Approved = nil
+	d.Open.Approved = nil
 	recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, func(created metav1.Time) (*v1alpha1.RecoveryPlan,
 		string) {
-		return newPlan(w, o.Node, r.Volumes, created)
+		return newPlan(d, o.Node, r.Volumes, created)
 	}, func(p *v1alpha1.RecoveryPlan) string { return labelConsequence(o.Node, vg, p) })
 	return status
 }
@@ -294,7 +294,7 @@ func labelConsequence(s state.NodeState, vg *lvm.VG, p *v1alpha1.RecoveryPlan) s
 }
 
 // Hint says how to restore the labels of attached devices, or is empty.
-func Hint(w state.Desired, s state.NodeState, vg *lvm.VG) string {
+func Hint(d state.Desired, s state.NodeState, vg *lvm.VG) string {
 	found, _ := lostLabels(s, vg)
 	var names []string
 	for _, l := range found {
@@ -307,5 +307,5 @@ func Hint(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 	}
 	return fmt.Sprintf("the device is attached and no longer has a label of LVM (%s): to restore the label, create "+
 		"an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which changes nothing until it is approved; ",
-		state.Joined(names), w.Node, w.Name, v1alpha1.RecoveryRestoreLabels)
+		state.Joined(names), d.Node, d.Name, v1alpha1.RecoveryRestoreLabels)
 }

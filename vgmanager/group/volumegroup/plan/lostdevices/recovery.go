@@ -19,8 +19,8 @@ import (
 // WasThere returns true if the node had the volume group, unless its loss was approved with an LVMRecovery. A request
 // to remove each of its devices is not an approval: it means that their data is moved first. LVM does not list a group
 // if none of its devices can be read.
-func WasThere(w state.Desired, s state.NodeState) bool {
-	return !Recovers(w, s, nil) && (s.Class != nil || len(s.Before.PhysicalVolumes) > 0)
+func WasThere(d state.Desired, s state.NodeState) bool {
+	return !Recovers(d, s, nil) && (s.Class != nil || len(s.Before.PhysicalVolumes) > 0)
 }
 
 // Unhiding returns the commands that make LVM list the attached physical volumes of the group.
@@ -79,10 +79,10 @@ func allows(r *state.Recovery, l loss) bool {
 // NewPlan returns what a recovery of the volume group removes. It returns why there is nothing to recover, or
 // why the action cannot help, in problem. objects are the volumes of the device class on the node according to the API,
 // with their claims. created is part of the ID.
-func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	vg := ownership.GroupOf(w, s)
-	if problem := Problem(w, s, vg); problem != "" {
+	vg := ownership.GroupOf(d, s)
+	if problem := Problem(d, s, vg); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created}
@@ -104,19 +104,19 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	slices.SortFunc(p.Devices, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(p.LostVolumes, func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) })
 	p.LostVolumeCount = int32(len(p.LostVolumes))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRemoveLostDevices, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRemoveLostDevices, d.Node, d.Name, p)
 	if inPools := len(p.ThinPools) > 0; len(p.LostVolumes) > v1alpha1.MaxLostVolumes && !inPools {
 		return nil, fmt.Sprintf("volume group %s on node %s has lost %d volumes, and a plan can have only %d: delete "+
-			"claims of lost volumes", w.Name, w.Node, len(p.LostVolumes), v1alpha1.MaxLostVolumes)
+			"claims of lost volumes", d.Name, d.Node, len(p.LostVolumes), v1alpha1.MaxLostVolumes)
 	}
 	p.LostVolumes = p.LostVolumes[:min(len(p.LostVolumes), v1alpha1.MaxLostVolumes)]
 	return p, ""
 }
 
 // Problem returns why missing devices cannot be removed from the volume group, or "".
-func Problem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problems := ownership.Duplicates(w, s); len(problems) > 0 {
+func Problem(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if problems := ownership.Duplicates(d, s); len(problems) > 0 {
 		return problems[0].Message
 	}
 	switch commands := Unhiding(s); {
@@ -125,12 +125,12 @@ func Problem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 	case len(commands) > 0:
 		return fmt.Sprintf("%s: a device that LVM on the node does not list is attached, so it is not lost: run on "+
 			"the node: %s", where, strings.Join(commands, "; "))
-	case vg == nil && !WasThere(state.WithoutRecovery(w), s):
+	case vg == nil && !WasThere(state.WithoutRecovery(d), s):
 		return where + " does not exist, and no volume group was there before"
 	case vg == nil:
 		return ""
 	}
-	if problem := ownership.Foreign(w, vg); problem != "" {
+	if problem := ownership.Foreign(d, vg); problem != "" {
 		return problem
 	}
 	if vg.MissingPVs == 0 {
@@ -140,7 +140,7 @@ func Problem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
 		if pv.Missing && state.IsAttached(pv) {
 			return fmt.Sprintf("%s: device %s with physical volume %s is attached, so it is not lost: to use it again "+
 				"if its data is valid, run on the node: vgextend --restoremissing %s %s",
-				where, pv.Name, pv.UUID, w.Name, pv.Name)
+				where, pv.Name, pv.UUID, d.Name, pv.Name)
 		}
 	}
 	if len(vg.Moves()) > 0 {
@@ -173,18 +173,18 @@ type recoveryStep struct {
 
 // Recovers returns true if an approved recovery allows the loss of the missing devices of the volume group. A device
 // that is attached again, or more lost volumes than approved, stop the recovery.
-func Recovers(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if !w.Open.Allows(v1alpha1.RecoveryRemoveLostDevices) || Problem(w, s, vg) != "" {
+func Recovers(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	if !d.Open.Allows(v1alpha1.RecoveryRemoveLostDevices) || Problem(d, s, vg) != "" {
 		return false
 	}
-	if w.Open.Approved.Unattended && !hasBegun(w.Open.Approved, vg) {
+	if d.Open.Approved.Unattended && !hasBegun(d.Open.Approved, vg) {
 		return false
 	}
 	if vg != nil {
-		return allows(w.Open.Approved, LossOf(vg))
+		return allows(d.Open.Approved, LossOf(vg))
 	}
 	return !slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
-		return !slices.Contains(w.Open.Approved.Devices, pv.UUID)
+		return !slices.Contains(d.Open.Approved.Devices, pv.UUID)
 	})
 }
 
@@ -207,8 +207,8 @@ func hasBegun(r *state.Recovery, vg *lvm.VG) bool {
 //
 // LVM cannot remove a single volume of a pool without all its devices, but it removes an inactive pool with its
 // volumes.
-func RecoverVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) recoveryStep {
-	if !Recovers(w, s, vg) {
+func RecoverVolumes(d state.Desired, s state.NodeState, vg *lvm.VG) recoveryStep {
+	if !Recovers(d, s, vg) {
 		return recoveryStep{}
 	}
 	l := LossOf(vg)

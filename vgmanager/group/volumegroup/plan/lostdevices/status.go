@@ -14,22 +14,22 @@ import (
 )
 
 // Status returns the status of the recovery.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	switch vg := ownership.GroupOf(w, o.Node); {
-	case w.Open.Approved != nil && hasEnded(w.Open.Approved, vg):
+	switch vg := ownership.GroupOf(d, o.Node); {
+	case d.Open.Approved != nil && hasEnded(d.Open.Approved, vg):
 		status.Phase = v1alpha1.RecoverySucceeded
-		status.Message = succeeded(w, status.Plan)
+		status.Message = succeeded(d, status.Plan)
 		status.CompletionTime = &r.Now
-	case w.Open.Approved != nil && Recovers(w, o.Node, vg):
+	case d.Open.Approved != nil && Recovers(d, o.Node, vg):
 		recovery.SetRunning(&status, recovery.Progress(o, vg), r.Now)
 	default:
-		if w.Open.Approved != nil && w.Open.Approved.Unattended {
+		if d.Open.Approved != nil && d.Open.Approved.Unattended {
 			status.Plan = nil // another ID
 		}
-		w.Open.Approved = nil
+		d.Open.Approved = nil
 		newPlan := func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
-			return NewPlan(w, o.Node, r.Volumes, created)
+			return NewPlan(d, o.Node, r.Volumes, created)
 		}
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, newPlan, consequence)
 	}
@@ -85,8 +85,8 @@ func failingToo(p *v1alpha1.RecoveryPlan) string {
 }
 
 // succeeded says what a recovery that has ended has removed.
-func succeeded(w state.Desired, p *v1alpha1.RecoveryPlan) string {
-	removed := fmt.Sprintf("the missing devices were removed from volume group %s on node %s", w.Name, w.Node)
+func succeeded(d state.Desired, p *v1alpha1.RecoveryPlan) string {
+	removed := fmt.Sprintf("the missing devices were removed from volume group %s on node %s", d.Name, d.Node)
 	if p.LostVolumeCount == 0 {
 		return removed + ", and no volume was lost"
 	}

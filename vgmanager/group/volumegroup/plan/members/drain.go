@@ -39,46 +39,46 @@ type Requests struct {
 //
 // pvmove drains a device atomically: until it ends, and if it is aborted or the node loses power, the data stays on
 // the device. Devices are drained one at a time. The agent resumes a started pvmove after any restart.
-func Plan(w state.Desired, s state.NodeState, vg *lvm.VG) Requests {
+func Plan(d state.Desired, s state.NodeState, vg *lvm.VG) Requests {
 	r := Requests{Notes: map[string]state.DeviceNote{}}
-	held := doubt.HeldBack(w, s, vg)
+	held := doubt.HeldBack(d, s, vg)
 	for _, pv := range vg.PVs {
-		action := requestedAction(w, s, vg, pv)
-		next := r.one(w, s, vg, pv, action)
-		if change := r.suspension(w, s, vg, pv); change.Kind != state.Nothing {
+		action := requestedAction(d, s, vg, pv)
+		next := r.one(d, s, vg, pv, action)
+		if change := r.suspension(d, s, vg, pv); change.Kind != state.Nothing {
 			next = change
 		}
 		if why := next.Kind.Waits(vg, held); why != "" {
-			r.block(w, pv, why)
+			r.block(d, pv, why)
 			continue
 		}
 		r.Actions = append(r.Actions, next)
 	}
-	r.noteUnusable(w, vg)
+	r.noteUnusable(d, vg)
 	r.noteGrown(s, vg)
 	return r
 }
 
 // requestedAction returns the requested action for a physical volume. A request names it, or its path was removed
 // from the selectors.
-func requestedAction(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
+func requestedAction(desired state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
 	d := state.DeviceOfPV(s, pv)
-	if action := devicerequests.ActionFor(w, s, d, pv.UUID); action != "" {
+	if action := devicerequests.ActionFor(desired, s, d, pv.UUID); action != "" {
 		return action
 	}
-	if devicerequests.PathTakenOut(w, s, pv) || pv.Missing && lostdevices.Recovers(w, s, vg) {
+	if devicerequests.PathTakenOut(desired, s, pv) || pv.Missing && lostdevices.Recovers(desired, s, vg) {
 		return v1alpha1.DeviceActionRemove
 	}
 	return ""
 }
 
 // one plans the action for one physical volume.
-func (r *Requests) one(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV,
+func (r *Requests) one(d state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV,
 	action v1alpha1.DeviceAction) state.Action {
 	ours := slices.Contains(pv.Tags, cordonTag)
 	switch {
 	case pv.Missing && action == v1alpha1.DeviceActionRemove:
-		return r.replaceLost(w, s, vg, pv)
+		return r.replaceLost(d, s, vg, pv)
 	case pv.Missing:
 		return state.Action{}
 	case action == "" && ours:
@@ -100,7 +100,7 @@ func (r *Requests) one(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV
 		}
 		return state.Action{}
 	}
-	return r.drain(w, s, vg, pv, action)
+	return r.drain(d, s, vg, pv, action)
 }
 
 // release reverts a cordon or drain whose request was withdrawn.
@@ -112,21 +112,21 @@ func (r *Requests) release(vg *lvm.VG, pv lvm.PV) state.Action {
 }
 
 // drain moves the extents off a device, and then removes it from the group if that is requested.
-func (r *Requests) drain(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV,
+func (r *Requests) drain(d state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV,
 	action v1alpha1.DeviceAction) state.Action {
 	if move := moveFrom(vg, pv); move != nil {
 		return r.follow(s, pv, move)
 	}
 	if pv.Used > 0 {
-		return r.StartMove(w, vg, pv)
+		return r.StartMove(d, vg, pv)
 	}
 	if action == v1alpha1.DeviceActionDrain {
 		r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDrained,
 			Message: "empty, and no new extents are allocated on it (deviceRequests)"}
 		return state.Action{}
 	}
-	if refusal := keepReason(w, vg, pv); refusal != "" {
-		r.block(w, pv, refusal)
+	if refusal := keepReason(d, vg, pv); refusal != "" {
+		r.block(d, pv, refusal)
 		return state.Action{}
 	}
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDrained,
@@ -153,22 +153,22 @@ func (r *Requests) follow(s state.NodeState, pv lvm.PV, move *lvm.Move) state.Ac
 }
 
 // StartMove starts to move the extents of a device to others.
-func (r *Requests) StartMove(w state.Desired, vg *lvm.VG, pv lvm.PV) state.Action {
-	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
+func (r *Requests) StartMove(d state.Desired, vg *lvm.VG, pv lvm.PV) state.Action {
+	least, why := v1alpha1.MinimumDevices(nil, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	if why := unmovableCache(vg, pv); why != "" {
-		r.block(w, pv, why)
+		r.block(d, pv, why)
 		return state.Action{}
 	}
 	switch free := vg.FreeOn(pv.UUID); {
 	case least > 1 && len(vg.PVs)-1 < least:
-		r.block(w, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+
+		r.block(d, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+
 			"device class", why, least, len(vg.PVs)-1))
 		return state.Action{}
 	case vg.MissingPVs > 0:
-		r.block(w, pv, "LVM cannot move extents while a device of the volume group is missing")
+		r.block(d, pv, "LVM cannot move extents while a device of the volume group is missing")
 		return state.Action{}
 	case free < pv.Used:
-		r.block(w, pv, fmt.Sprintf("%s of it is in use, and the other devices have only %s free: add a device to the "+
+		r.block(d, pv, fmt.Sprintf("%s of it is in use, and the other devices have only %s free: add a device to the "+
 			"device class, or delete volumes", state.Quantity(pv.Used), state.Quantity(free)))
 		return state.Action{}
 	case len(vg.Moves()) > 0:
@@ -180,13 +180,13 @@ func (r *Requests) StartMove(w state.Desired, vg *lvm.VG, pv lvm.PV) state.Actio
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeDraining,
 		Message: "its extents are about to be moved to the other devices"}
 	return state.Action{Kind: state.StartMove, Target: state.PVs{pv},
-		Change: lvm.PVMoveStart{VG: vg.Name, Source: pv.Name, Target: placement.MoveTarget(w, vg, pv)}}
+		Change: lvm.PVMoveStart{VG: vg.Name, Source: pv.Name, Target: placement.MoveTarget(d, vg, pv)}}
 }
 
 // keepReason returns why an empty device must stay in the group, or "".
-func keepReason(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
+func keepReason(d state.Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
-	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
+	least, why := v1alpha1.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	switch {
 	case left < 1:
 		return "it is the only device of the volume group: remove the device class instead"
@@ -199,18 +199,18 @@ func keepReason(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
 }
 
 // block reports why a request cannot be carried out. The problem does not affect the health of the volumes.
-func (r *Requests) block(w state.Desired, pv lvm.PV, why string) {
+func (r *Requests) block(d state.Desired, pv lvm.PV, why string) {
 	r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeBlocked, Message: why}
 	r.Problems = append(r.Problems, state.Problem{
 		Event: state.EventDeviceRemovalBlocked,
 		Message: fmt.Sprintf("device %s of volume group %s on node %s cannot be drained or removed: %s", pv.Name,
-			w.Name, w.Node, why),
+			d.Name, d.Node, why),
 	})
 }
 
 // replaceLost restores the redundancy of volumes that lost a device, and then removes the lost device from the group.
-func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) state.Action {
-	if step := lostdevices.RecoverVolumes(w, s, vg); step.Waiting != "" || step.Action.Kind != state.Nothing {
+func (r *Requests) replaceLost(d state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) state.Action {
+	if step := lostdevices.RecoverVolumes(d, s, vg); step.Waiting != "" || step.Action.Kind != state.Nothing {
 		r.Waiting = true
 		r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeMissing,
 			Message: cmp.Or(step.Waiting, "the volumes that cannot be read without it are being removed")}
@@ -219,11 +219,11 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 	volumes := vg.VolumesOn(pv.UUID)
 	remains := lostdevices.EmptyRemains(vg)
 	switch {
-	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
-		r.block(w, pv, fmt.Sprintf("it is missing and had data of %s, which is not discarded without approval: %s",
-			state.Joined(volumes), recovery.LostDevicesHint(w)))
+	case d.Spec.RAIDConfig == nil && len(volumes) > 0:
+		r.block(d, pv, fmt.Sprintf("it is missing and had data of %s, which is not discarded without approval: %s",
+			state.Joined(volumes), recovery.LostDevicesHint(d)))
 		return state.Action{}
-	case remains.Kind != state.Nothing && AllAccepted(w, s, vg):
+	case remains.Kind != state.Nothing && AllAccepted(d, s, vg):
 		r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeMissing,
 			Message: "no volume uses it; what is left of a thin pool on it is being removed"}
 		return remains
@@ -232,15 +232,15 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 			Message: "no volume uses it; it is being removed from the volume group"}
 		return reduceLost(vg, pv)
 	case len(volumes) == 0:
-		r.block(w, pv, "other devices of the volume group are missing too: add a Remove request for each")
-		if !allRequested(w, s, vg) {
+		r.block(d, pv, "other devices of the volume group are missing too: add a Remove request for each")
+		if !allRequested(d, s, vg) {
 			return state.Action{}
 		}
 		return reduceLost(vg, pv)
 	}
 	if failed, _, _ := redundancy.WrongRAID(vg); len(failed) > 0 {
-		r.block(w, pv, fmt.Sprintf("it is missing, and %s cannot be read without it, which is not discarded without "+
-			"approval: %s", state.Joined(failed), recovery.LostDevicesHint(w)))
+		r.block(d, pv, fmt.Sprintf("it is missing, and %s cannot be read without it, which is not discarded without "+
+			"approval: %s", state.Joined(failed), recovery.LostDevicesHint(d)))
 		return state.Action{}
 	}
 	if lv := redundancy.Syncing(vg, volumes); lv != "" {
@@ -249,8 +249,8 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 			Message: "waiting until " + lv + " is in sync"}
 		return state.Action{}
 	}
-	if !AllAccepted(w, s, vg) {
-		r.block(w, pv, "another device of the volume group is missing too, and LVM would mark it as missing for good: "+
+	if !AllAccepted(d, s, vg) {
+		r.block(d, pv, "another device of the volume group is missing too, and LVM would mark it as missing for good: "+
 			"attach it again or, if it is lost, add a Remove request for it")
 		return state.Action{}
 	}
@@ -261,14 +261,14 @@ func (r *Requests) replaceLost(w state.Desired, s state.NodeState, vg *lvm.VG, p
 }
 
 // AcceptedLosses returns the UUIDs of the missing physical volumes of the group whose removal is requested.
-func AcceptedLosses(w state.Desired, s state.NodeState) []string {
+func AcceptedLosses(d state.Desired, s state.NodeState) []string {
 	var uuids []string
-	vg := ownership.GroupOf(w, s)
+	vg := ownership.GroupOf(d, s)
 	if vg == nil {
 		return nil
 	}
 	for _, pv := range vg.PVs {
-		if pv.Missing && requestedAction(w, s, vg, pv) == v1alpha1.DeviceActionRemove {
+		if pv.Missing && requestedAction(d, s, vg, pv) == v1alpha1.DeviceActionRemove {
 			uuids = append(uuids, pv.UUID)
 		}
 	}
@@ -276,14 +276,14 @@ func AcceptedLosses(w state.Desired, s state.NodeState) []string {
 }
 
 // AllAccepted returns true if the removal of each missing physical volume is requested.
-func AllAccepted(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	return len(AcceptedLosses(w, s)) == vg.MissingPVs
+func AllAccepted(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	return len(AcceptedLosses(d, s)) == vg.MissingPVs
 }
 
 // allRequested returns true if the removal of each lost device is requested and none of them holds data of a volume.
-func allRequested(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
+func allRequested(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
 	for _, pv := range vg.PVs {
-		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove ||
+		if pv.Missing && (requestedAction(d, s, vg, pv) != v1alpha1.DeviceActionRemove ||
 			len(vg.VolumesOn(pv.UUID)) > 0) {
 			return false
 		}
@@ -316,8 +316,8 @@ func (r *Requests) noteGrown(s state.NodeState, vg *lvm.VG) {
 
 // noteUnusable says on each device with free space why the thin pool does not use it: too few other devices have some.
 // Like thinpool.GrownSize, it ignores what is left by rounding.
-func (r *Requests) noteUnusable(w state.Desired, vg *lvm.VG) {
-	config := w.Spec.ThinPoolConfig
+func (r *Requests) noteUnusable(d state.Desired, vg *lvm.VG) {
+	config := d.Spec.ThinPoolConfig
 	if config == nil || config.DataStripes() <= 1 || vg.ThinPool(config.Name) == nil {
 		return
 	}

@@ -44,7 +44,7 @@ func MetadataSize(devices []device.Device, vg *lvm.VG) lvm.Bytes {
 }
 
 // MetadataAreaProblems reports that LVM's metadata area has little space left. The engine refuses new volumes then.
-func MetadataAreaProblems(w state.Desired, vg *lvm.VG) []state.Problem {
+func MetadataAreaProblems(d state.Desired, vg *lvm.VG) []state.Problem {
 	area := vg.MetadataArea
 	if !area.IsFull() {
 		return nil
@@ -54,7 +54,7 @@ func MetadataAreaProblems(w state.Desired, vg *lvm.VG) []state.Problem {
 			"can be deleted: no new volume, snapshot or expansion is accepted. Delete volumes or snapshots that are "+
 			"not needed. The size of the area cannot be changed: for more volumes, replace the devices with others of "+
 			"at least 1Gi, which get a larger one, or create another device class",
-		w.Group(), w.Node, area.Free>>10, area.Limit()>>10), nil)}
+		d.Group(), d.Node, area.Free>>10, area.Limit()>>10), nil)}
 }
 
 // MetadataAreaStatus returns the metadata area for the status, or nil if its size is not known.

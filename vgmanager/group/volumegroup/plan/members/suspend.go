@@ -13,8 +13,8 @@ import (
 
 // suspension plans the tag of a physical volume that is suspended. The tag is on the device, so that it is in effect
 // without the API server. LVM cannot change the tag of a missing device.
-func (r *Requests) suspension(w state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) state.Action {
-	request := devicerequests.For(w, s, state.DeviceOfPV(s, pv), pv.UUID)
+func (r *Requests) suspension(d state.Desired, s state.NodeState, vg *lvm.VG, pv lvm.PV) state.Action {
+	request := devicerequests.For(d, s, state.DeviceOfPV(s, pv), pv.UUID)
 	suspended := IsSuspended(pv)
 	switch {
 	case pv.Missing:

@@ -15,9 +15,9 @@ import (
 // RemovalTimes returns when the logical volumes of deleted LogicalVolumes are removed, by name. The record must be
 // about the LogicalVolume for which the logical volume was last tagged: a logical volume that was imported since has
 // the UID of another LogicalVolume, and is kept even if etcd is restored from a backup without that object.
-func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
-	retention, set := w.Spec.DeletedVolumeRetention.Duration()
-	vg := ownership.GroupOf(w, s)
+func RemovalTimes(d state.Desired, s state.NodeState) map[string]time.Time {
+	retention, set := d.Spec.DeletedVolumeRetention.Duration()
+	vg := ownership.GroupOf(d, s)
 	if !set || vg == nil {
 		return nil
 	}
@@ -26,7 +26,7 @@ func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
 		lv := &vg.LVs[i]
 		record, deleted := s.Orphans.Deletions[lv.Name]
 		if deleted && state.TagOf(lv, wellknown.VolumeUIDTagPrefix) == string(record.UID) &&
-			w.IsThisCluster(state.TagOf(lv, wellknown.ClusterTagPrefix)) {
+			d.IsThisCluster(state.TagOf(lv, wellknown.ClusterTagPrefix)) {
 			times[lv.Name] = record.Time.Add(retention)
 		}
 	}
@@ -37,14 +37,14 @@ func RemovalTimes(w state.Desired, s state.NodeState) map[string]time.Time {
 // that must not be removed, for example because they are in use. An open recovery comes first. If the metadata of the
 // volume group may be that of an earlier time, nothing is removed: extents of the logical volume can have other data
 // since, and LVM can discard them.
-func Expired(w state.Desired, s state.NodeState, now time.Time) []string {
-	vg := ownership.GroupOf(w, s)
-	if vg == nil || w.Deleting || hasRecovery(w) || doubt.DeletionProblem(w, s, vg) != "" {
+func Expired(d state.Desired, s state.NodeState, now time.Time) []string {
+	vg := ownership.GroupOf(d, s)
+	if vg == nil || d.Deleting || hasRecovery(d) || doubt.DeletionProblem(d, s, vg) != "" {
 		return nil
 	}
 	var names []string
-	for name, removal := range RemovalTimes(w, s) {
-		if !now.Before(removal) && orphanProblem(w, s, vg, vg.LV(name)) == "" {
+	for name, removal := range RemovalTimes(d, s) {
+		if !now.Before(removal) && orphanProblem(d, s, vg, vg.LV(name)) == "" {
 			names = append(names, name)
 		}
 	}
@@ -53,11 +53,11 @@ func Expired(w state.Desired, s state.NodeState, now time.Time) []string {
 }
 
 // hasRecovery returns true if a recovery of the volume group is open, approved or not.
-func hasRecovery(w state.Desired) bool {
+func hasRecovery(d state.Desired) bool {
 	open := []v1alpha1.RecoveryAction{v1alpha1.RecoveryRestoreMetadata, v1alpha1.RecoveryRestoreLabels,
 		v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryFreePoolSpace}
-	return w.Open.Approved != nil || slices.Contains(open, w.Open.Action) ||
-		len(w.Open.Orphans) > 0 || w.Open.Import != nil || w.Open.Check != nil
+	return d.Open.Approved != nil || slices.Contains(open, d.Open.Action) ||
+		len(d.Open.Orphans) > 0 || d.Open.Import != nil || d.Open.Check != nil
 }
 
 // DeletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.

@@ -17,23 +17,23 @@ import (
 )
 
 // Open adds the logical volumes that an LVMRecovery deletes.
-func Open(w *state.Desired, r *v1alpha1.LVMRecovery) { w.Open.Orphans = r.Spec.Volumes }
+func Open(d *state.Desired, r *v1alpha1.LVMRecovery) { d.Open.Orphans = r.Spec.Volumes }
 
 // NewPlan returns which of the orphans that the open recovery names are deleted. It returns in problem why one of them
 // cannot be.
-func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	vg := ownership.GroupOf(w, s)
-	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
+func NewPlan(d state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
+	vg := ownership.GroupOf(d, s)
+	if problem := doubt.DeletionProblem(d, s, vg); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID}
-	for _, name := range slices.Sorted(slices.Values(w.Open.Orphans)) {
+	for _, name := range slices.Sorted(slices.Values(d.Open.Orphans)) {
 		lv := vg.LV(name)
 		if lv == nil {
 			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
-				"without it", w.Name, w.Node, name)
+				"without it", d.Name, d.Node, name)
 		}
-		if problem := orphanProblem(w, s, vg, lv); problem != "" {
+		if problem := orphanProblem(d, s, vg, lv); problem != "" {
 			return nil, problem
 		}
 		p.LostVolumes = append(p.LostVolumes, v1alpha1.RecoveryVolume{Name: name, UUID: lv.UUID, Size: int64(lv.Size),
@@ -41,13 +41,13 @@ func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alph
 	}
 	p.LostVolumeCount = int32(len(p.LostVolumes))
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, p.LostVolumes))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryDeleteOrphans, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryDeleteOrphans, d.Node, d.Name, p)
 	return p, ""
 }
 
 // orphanProblem returns why a logical volume must not be deleted, or "".
-func orphanProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) string {
-	where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, lv.Name, w.Node)
+func orphanProblem(d state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) string {
+	where := fmt.Sprintf("logical volume %s/%s on node %s", d.Name, lv.Name, d.Node)
 	if owner := s.Owners.Of[lv.Name]; owner != "" {
 		return fmt.Sprintf("%s belongs to %s, so it is not deleted: if it is not needed, delete its "+
 			"PersistentVolumeClaim or VolumeSnapshot", where, owner)
@@ -69,31 +69,31 @@ func orphanProblem(w state.Desired, s state.NodeState, vg *lvm.VG, lv *lvm.LV) s
 }
 
 // orphansLeft returns the volumes of an approved plan that still exist.
-func orphansLeft(w state.Desired, vg *lvm.VG) []*lvm.LV {
+func orphansLeft(d state.Desired, vg *lvm.VG) []*lvm.LV {
 	var left []*lvm.LV
-	if !w.Open.Allows(v1alpha1.RecoveryDeleteOrphans) {
+	if !d.Open.Allows(v1alpha1.RecoveryDeleteOrphans) {
 		return left
 	}
 	for i := range vg.LVs {
-		if slices.Contains(w.Open.Approved.Volumes, vg.LVs[i].UUID) {
+		if slices.Contains(d.Open.Approved.Volumes, vg.LVs[i].UUID) {
 			left = append(left, &vg.LVs[i])
 		}
 	}
 	return left
 }
 
-func haveOwner(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	return slices.ContainsFunc(orphansLeft(w, vg), func(lv *lvm.LV) bool { return s.Owners.Of[lv.Name] != "" })
+func haveOwner(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	return slices.ContainsFunc(orphansLeft(d, vg), func(lv *lvm.LV) bool { return s.Owners.Of[lv.Name] != "" })
 }
 
 // Problem returns why an approved recovery must not delete the volumes that are left, or "".
-func Problem(w state.Desired, s state.NodeState) string {
-	vg := ownership.GroupOf(w, s)
-	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
+func Problem(d state.Desired, s state.NodeState) string {
+	vg := ownership.GroupOf(d, s)
+	if problem := doubt.DeletionProblem(d, s, vg); problem != "" {
 		return problem
 	}
-	for _, lv := range orphansLeft(w, vg) {
-		if problem := orphanProblem(w, s, vg, lv); problem != "" {
+	for _, lv := range orphansLeft(d, vg) {
+		if problem := orphanProblem(d, s, vg, lv); problem != "" {
 			return problem
 		}
 	}
@@ -101,9 +101,9 @@ func Problem(w state.Desired, s state.NodeState) string {
 }
 
 // Action deletes orphans that an approved plan lists.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	left := orphansLeft(w, vg)
-	if len(left) == 0 || s.Orphans.Waits != "" || Problem(w, s) != "" {
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	left := orphansLeft(d, vg)
+	if len(left) == 0 || s.Orphans.Waits != "" || Problem(d, s) != "" {
 		return state.Action{}
 	}
 	uuids := state.UUIDs(left[:min(len(left), state.MaxNamesOfCommand)])
@@ -112,13 +112,13 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 
 // Removing returns the names of the logical volumes whose removal is approved and possible, or due: of an approved
 // recovery, and of deleted LogicalVolumes.
-func Removing(w state.Desired, s state.NodeState) []string {
+func Removing(d state.Desired, s state.NodeState) []string {
 	names := slices.Clone(s.Orphans.Expired)
-	vg := ownership.GroupOf(w, s)
-	if vg == nil || Problem(w, s) != "" {
+	vg := ownership.GroupOf(d, s)
+	if vg == nil || Problem(d, s) != "" {
 		return names
 	}
-	for _, lv := range orphansLeft(w, vg) {
+	for _, lv := range orphansLeft(d, vg) {
 		names = append(names, lv.Name)
 	}
 	return names
@@ -126,35 +126,35 @@ func Removing(w state.Desired, s state.NodeState) []string {
 
 // Status is RecoveryStatus for the deletion of orphans. If one of the volumes has an owner again, the approval is
 // no longer valid. Other problems delay the deletion.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	if w.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID || haveOwner(w, o.Node, vg) {
+	vg := ownership.GroupOf(d, o.Node)
+	if d.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID || haveOwner(d, o.Node, vg) {
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
-				return NewPlan(w, o.Node, created)
+				return NewPlan(d, o.Node, created)
 			}, orphanConsequence)
 		return status
 	}
-	if left := len(orphansLeft(w, vg)); left > 0 {
-		recovery.SetRunning(&status, orphanProgress(o, w, left), r.Now)
+	if left := len(orphansLeft(d, vg)); left > 0 {
+		recovery.SetRunning(&status, orphanProgress(o, d, left), r.Now)
 		return status
 	}
 	status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
-	status.Message = fmt.Sprintf("logical volumes deleted from volume group %s on node %s: %d", w.Name, w.Node,
+	status.Message = fmt.Sprintf("logical volumes deleted from volume group %s on node %s: %d", d.Name, d.Node,
 		status.Plan.LostVolumeCount)
 	return status
 }
 
 // orphanProgress returns what an approved deletion does or waits for.
-func orphanProgress(o state.Outcome, w state.Desired, left int) string {
+func orphanProgress(o state.Outcome, d state.Desired, left int) string {
 	if o.Err != nil {
 		return o.Err.Error()
 	}
-	if problem := Problem(w, o.Node); problem != "" {
+	if problem := Problem(d, o.Node); problem != "" {
 		return "waiting: " + problem
 	}
-	all := len(w.Open.Approved.Volumes)
+	all := len(d.Open.Approved.Volumes)
 	if waits := o.Node.Orphans.Waits; waits != "" {
 		return fmt.Sprintf("in progress: %d of %d volumes are left: %s", left, all, waits)
 	}

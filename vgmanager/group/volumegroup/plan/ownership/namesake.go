@@ -22,15 +22,15 @@ func RecordedUUID(s state.NodeState) string {
 // GroupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
 // name is not used. Without a record, or if the loss of the recorded group was approved, it is the group with the name,
 // if there is only one.
-func GroupOf(w state.Desired, s state.NodeState) *lvm.VG {
+func GroupOf(d state.Desired, s state.NodeState) *lvm.VG {
 	recorded := RecordedUUID(s)
-	named := NamedGroups(w, s.Report)
+	named := NamedGroups(d, s.Report)
 	for _, vg := range named {
 		if vg.UUID == recorded {
 			return vg
 		}
 	}
-	if len(named) == 1 && (recorded == "" || AdoptedByUUID(w, named[0].UUID) || replaces(w, named[0])) {
+	if len(named) == 1 && (recorded == "" || AdoptedByUUID(d, named[0].UUID) || replaces(d, named[0])) {
 		return named[0]
 	}
 	return nil
@@ -38,25 +38,25 @@ func GroupOf(w state.Desired, s state.NodeState) *lvm.VG {
 
 // Namesakes reports other volume groups with the name of the device class. If several exist, LVM does not change any
 // of them by name. A single one could be confused with the missing one.
-func Namesakes(w state.Desired, s state.NodeState) []state.Problem {
-	named := NamedGroups(w, s.Report)
+func Namesakes(d state.Desired, s state.NodeState) []state.Problem {
+	named := NamedGroups(d, s.Report)
 	recorded := RecordedUUID(s)
 	if len(named) > 1 {
-		return Duplicates(w, s)
+		return Duplicates(d, s)
 	}
-	if len(named) == 1 && GroupOf(w, s) == nil && NotOurs(w, named[0]) == "" {
+	if len(named) == 1 && GroupOf(d, s) == nil && NotOurs(d, named[0]) == "" {
 		return []state.Problem{NamesakeProblem(fmt.Sprintf(
 			"volume group %s (%s) of the device class is missing on node %s, which has another one of this name: %s. "+
 				"Attach the disks of the missing one again; or, to use the other one instead, add to the device "+
 				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
-			w.Name, recorded, w.Node, Described(named[0]), w.Node, named[0].UUID))}
+			d.Name, recorded, d.Node, Described(named[0]), d.Node, named[0].UUID))}
 	}
 	return nil
 }
 
 // Duplicates reports several volume groups with the name of the device class.
-func Duplicates(w state.Desired, s state.NodeState) []state.Problem {
-	named := NamedGroups(w, s.Report)
+func Duplicates(d state.Desired, s state.NodeState) []state.Problem {
+	named := NamedGroups(d, s.Report)
 	recorded := RecordedUUID(s)
 	if len(named) < 2 {
 		return nil
@@ -73,7 +73,7 @@ func Duplicates(w state.Desired, s state.NodeState) []state.Problem {
 		"node %s has %d volume groups with the name %s, so LVM cannot change any of them: %s. "+
 			"Detach the disks of the one that does not belong here; or, to use it with its volumes, create a device "+
 			"class with another name for this node, with adopt: [{node: %s, volumeGroupUUID: UUID}]; or rename it on "+
-			"the node: vgrename UUID NEWNAME", w.Node, len(named), w.Name, strings.Join(list, "; "), w.Node))}
+			"the node: vgrename UUID NEWNAME", d.Node, len(named), d.Name, strings.Join(list, "; "), d.Node))}
 }
 
 // NamesakeProblem returns the problem of several volume groups with one name.
@@ -91,7 +91,7 @@ func Described(vg *lvm.VG) string {
 
 // replaces returns true if the recovery allows the loss of a whole volume group, and another one was created for the
 // device class since.
-func replaces(w state.Desired, vg *lvm.VG) bool {
-	r := w.Open.Approved
-	return r != nil && r.WholeGroup && NotOurs(w, vg) == "" && TagValue(vg, wellknown.NodeTagPrefix) == w.Node
+func replaces(d state.Desired, vg *lvm.VG) bool {
+	r := d.Open.Approved
+	return r != nil && r.WholeGroup && NotOurs(d, vg) == "" && TagValue(vg, wellknown.NodeTagPrefix) == d.Node
 }

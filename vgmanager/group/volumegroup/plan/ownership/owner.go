@@ -19,10 +19,10 @@ func IsListed(report *lvm.Report, volume string) bool {
 }
 
 // OwnerTags returns the tags for the owner and the device class of a volume group.
-func OwnerTags(w state.Desired) []string {
+func OwnerTags(d state.Desired) []string {
 	return []string{
-		wellknown.OwnerTag, wellknown.ClusterTagPrefix + w.Cluster.ID, wellknown.ClassTagPrefix + w.Name,
-		wellknown.NodeTagPrefix + w.Node,
+		wellknown.OwnerTag, wellknown.ClusterTagPrefix + d.Cluster.ID, wellknown.ClassTagPrefix + d.Name,
+		wellknown.NodeTagPrefix + d.Node,
 	}
 }
 
@@ -37,46 +37,46 @@ func TagValue(vg *lvm.VG, prefix string) string {
 }
 
 // Foreign returns why a volume group with the right name must not be changed, or "".
-func Foreign(w state.Desired, vg *lvm.VG) string {
+func Foreign(d state.Desired, vg *lvm.VG) string {
 	if vg == nil {
 		return ""
 	}
-	if problem := NotOurs(w, vg); problem != "" {
+	if problem := NotOurs(d, vg); problem != "" {
 		return problem
 	}
-	return Frozen(w, vg)
+	return Frozen(d, vg)
 }
 
 // NotOurs returns the owner of a volume group that does not belong to this node, or "".
 //
 // A group that has only the owner tag was created by an earlier version without the other tags. It belongs to this
 // node.
-func NotOurs(w state.Desired, vg *lvm.VG) string {
+func NotOurs(d state.Desired, vg *lvm.VG) string {
 	cluster := TagValue(vg, wellknown.ClusterTagPrefix)
 	node := TagValue(vg, wellknown.NodeTagPrefix)
 	switch {
-	case !vg.HasTag(wellknown.OwnerTag) && SharerOf(w, vg.Name) != "":
+	case !vg.HasTag(wellknown.OwnerTag) && SharerOf(d, vg.Name) != "":
 		return fmt.Sprintf("volume group %s exists on node %s, and device class %s uses it (existingVolumeGroup): "+
-			"rename device class %s", vg.Name, w.Node, SharerOf(w, vg.Name), w.Name)
+			"rename device class %s", vg.Name, d.Node, SharerOf(d, vg.Name), d.Name)
 	case !vg.HasTag(wellknown.OwnerTag):
 		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so LVMS does not manage it: "+
 			"remove it or rename the device class; to use it with its volumes, run on the node: "+
 			"vgchange --addtag %s %s; to use it without changing it, create a device class with "+
 			"existingVolumeGroup: %s; %s",
-			w.Name, w.Node, wellknown.OwnerTag, wellknown.OwnerTag, w.Name, w.Name, WipeHint(w, vg.UUID))
-	case cluster != "" && !w.IsThisCluster(cluster) && !Adopted(w, vg):
+			d.Name, d.Node, wellknown.OwnerTag, wellknown.OwnerTag, d.Name, d.Name, WipeHint(d, vg.UUID))
+	case cluster != "" && !d.IsThisCluster(cluster) && !Adopted(d, vg):
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
 			"uses the disks, to use the group here with its volumes, add to the device class: "+
 			"adopt: [{node: %s, volumeGroupUUID: %s}], or, for all nodes that it was on: adoptClusters: [%s]; %s%s",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster.ID, w.Node, vg.UUID, cluster, WipeHint(w, vg.UUID),
-			activeHere(w.Node, vg))
-	case node != "" && node != w.Node && !Adopted(w, vg):
+			d.Name, vg.UUID, d.Node, cluster, d.Cluster.ID, d.Node, vg.UUID, cluster, WipeHint(d, vg.UUID),
+			activeHere(d.Node, vg))
+	case node != "" && node != d.Node && !Adopted(d, vg):
 		return fmt.Sprintf(
 			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
 				"Attach the disks to %s again; or, to use the group here with its volumes, add to the device "+
 				"class: adopt: [{node: %s, volumeGroupUUID: %s}]; %s%s",
-			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID, WipeHint(w, vg.UUID), activeHere(w.Node, vg))
+			d.Name, vg.UUID, d.Node, node, node, d.Node, vg.UUID, WipeHint(d, vg.UUID), activeHere(d.Node, vg))
 	}
 	return ""
 }
@@ -115,101 +115,101 @@ func activeHere(node string, vg *lvm.VG) string {
 
 // SharerOf returns the name of another device class of this node that uses an existing volume group with this name, or
 // "".
-func SharerOf(w state.Desired, group string) string {
-	at := slices.IndexFunc(w.Sharers, func(o state.Sharer) bool { return o.Group == group })
+func SharerOf(d state.Desired, group string) string {
+	at := slices.IndexFunc(d.Sharers, func(o state.Sharer) bool { return o.Group == group })
 	if at < 0 {
 		return ""
 	}
-	return w.Sharers[at].Name
+	return d.Sharers[at].Name
 }
 
 // Adopted returns true if the device class adopts the volume group: by its UUID, or as one of a cluster.
-func Adopted(w state.Desired, vg *lvm.VG) bool {
-	return AdoptedByUUID(w, vg.UUID) || adoptedFromCluster(w, vg)
+func Adopted(d state.Desired, vg *lvm.VG) bool {
+	return AdoptedByUUID(d, vg.UUID) || adoptedFromCluster(d, vg)
 }
 
 // AdoptedByUUID returns true if the device class adopts the volume group with a UUID.
-func AdoptedByUUID(w state.Desired, uuid string) bool {
-	return slices.ContainsFunc(w.Spec.Adopt, func(a v1alpha1.VolumeGroupAdoption) bool {
-		return a.Node == w.Node && a.VolumeGroupUUID == uuid
+func AdoptedByUUID(d state.Desired, uuid string) bool {
+	return slices.ContainsFunc(d.Spec.Adopt, func(a v1alpha1.VolumeGroupAdoption) bool {
+		return a.Node == d.Node && a.VolumeGroupUUID == uuid
 	})
 }
 
 // adoptedFromCluster returns true if the volume group belonged to the same device class and node of a cluster that
 // adoptClusters lists.
-func adoptedFromCluster(w state.Desired, vg *lvm.VG) bool {
+func adoptedFromCluster(d state.Desired, vg *lvm.VG) bool {
 	cluster := TagValue(vg, wellknown.ClusterTagPrefix)
-	return vg.Name == w.Name && vg.HasTag(wellknown.OwnerTag) &&
-		slices.Contains(w.Spec.AdoptClusters, v1alpha1.ClusterIdentity(cluster)) &&
-		TagValue(vg, wellknown.ClassTagPrefix) == w.Name && TagValue(vg, wellknown.NodeTagPrefix) == w.Node
+	return vg.Name == d.Name && vg.HasTag(wellknown.OwnerTag) &&
+		slices.Contains(d.Spec.AdoptClusters, v1alpha1.ClusterIdentity(cluster)) &&
+		TagValue(vg, wellknown.ClassTagPrefix) == d.Name && TagValue(vg, wellknown.NodeTagPrefix) == d.Node
 }
 
 // PlanRename is the plan for an adopted volume group with the name of another device class. It is renamed, because a
 // volume group has the name of its device class. It returns nil if the class has its own group, or adopts none of
 // another name. The group of another device class of this node is not renamed.
-func PlanRename(w state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
+func PlanRename(d state.Desired, s state.NodeState, vg *lvm.VG) *state.Plan {
 	if vg != nil {
 		return nil
 	}
 	for i := range s.Report.VGs {
 		g := &s.Report.VGs[i]
-		if g.Name == w.Name || !Adopted(w, g) {
+		if g.Name == d.Name || !Adopted(d, g) {
 			continue
 		}
-		if problem := notRenamed(w, g); problem != "" {
+		if problem := notRenamed(d, g); problem != "" {
 			return &state.Plan{State: v1alpha1.VGStatusFailed,
 				Problems: []state.Problem{{Event: state.EventForeignVolumeGroup, Message: problem}}}
 		}
 		return &state.Plan{State: v1alpha1.VGStatusProgressing, Action: state.Action{Kind: state.RenameVG,
-			Change: lvm.VGRename{UUID: g.UUID, Name: w.Name}}}
+			Change: lvm.VGRename{UUID: g.UUID, Name: d.Name}}}
 	}
 	return nil
 }
 
 // notRenamed returns why an adopted volume group of another name must not be renamed, or "".
-func notRenamed(w state.Desired, g *lvm.VG) string {
+func notRenamed(d state.Desired, g *lvm.VG) string {
 	where := fmt.Sprintf(
-		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
+		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, d.Node, d.Name)
 	class := TagValue(g, wellknown.ClassTagPrefix)
-	here := w.IsThisCluster(TagValue(g, wellknown.ClusterTagPrefix)) && TagValue(g, wellknown.NodeTagPrefix) == w.Node
+	here := d.IsThisCluster(TagValue(g, wellknown.ClusterTagPrefix)) && TagValue(g, wellknown.NodeTagPrefix) == d.Node
 	switch {
 	case !g.HasTag(wellknown.OwnerTag):
 		return fmt.Sprintf("%s is not renamed, because it does not have the tag %q: to use it, run on the node: "+
 			"vgchange --addtag %s %s", where, wellknown.OwnerTag, wellknown.OwnerTag, g.UUID)
-	case here && slices.ContainsFunc(w.Others, func(o state.Other) bool { return o.Name == class || o.Name == g.Name }):
+	case here && slices.ContainsFunc(d.Others, func(o state.Other) bool { return o.Name == class || o.Name == g.Name }):
 		return fmt.Sprintf(
 			"%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
 			where, class)
-	case SharerOf(w, g.Name) != "":
+	case SharerOf(d, g.Name) != "":
 		return fmt.Sprintf("%s is not renamed, because device class %s of this node uses it (existingVolumeGroup): "+
-			"remove it from adopt", where, SharerOf(w, g.Name))
+			"remove it from adopt", where, SharerOf(d, g.Name))
 	case g.MissingPVs > 0:
 		return fmt.Sprintf("%s is not renamed while physical volumes are missing: %d. Attach them", where, g.MissingPVs)
 	}
-	return Frozen(w, g)
+	return Frozen(d, g)
 }
 
 // Frozen returns why LVM would not change a volume group of this node, or "".
-func Frozen(w state.Desired, vg *lvm.VG) string {
+func Frozen(d state.Desired, vg *lvm.VG) string {
 	switch {
 	case vg.Attr.Exported():
 		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s",
-			vg.Name, w.Node, vg.Name)
+			vg.Name, d.Node, vg.Name)
 	case vg.Attr.Shared():
 		return fmt.Sprintf(
 			"volume group %s on node %s is shared between hosts by a lock manager, which is not supported", vg.Name,
-			w.Node)
+			d.Node)
 	case !vg.Attr.Writable():
 		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s",
-			vg.Name, w.Node, vg.Name)
+			vg.Name, d.Node, vg.Name)
 	}
 	return ""
 }
 
 // Tagging adds missing tags to a volume group of this node, and removes outdated ones.
-func Tagging(w state.Desired, vg *lvm.VG) state.Action {
-	tags := lvm.VGChangeTags{VG: w.Name}
-	wanted := OwnerTags(w)
+func Tagging(d state.Desired, vg *lvm.VG) state.Action {
+	tags := lvm.VGChangeTags{VG: d.Name}
+	wanted := OwnerTags(d)
 	for _, tag := range wanted {
 		if !vg.HasTag(tag) {
 			tags.Add = append(tags.Add, tag)

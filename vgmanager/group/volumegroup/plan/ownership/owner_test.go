@@ -9,8 +9,8 @@ import (
 )
 
 func TestAVolumeGroupThatAnotherClassUsesIsNotRenamed(t *testing.T) {
-	w := state.Desired{Name: "vg1", Node: "n1", Sharers: []state.Sharer{{Name: "apps", Group: "data", Pool: "pool"}}}
-	if why := notRenamed(w, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
+	d := state.Desired{Name: "vg1", Node: "n1", Sharers: []state.Sharer{{Name: "apps", Group: "data", Pool: "pool"}}}
+	if why := notRenamed(d, &lvm.VG{Name: "data", Tags: []string{"lvms"}}); !strings.Contains(why, "apps") {
 		t.Errorf("it is renamed: %q", why)
 	}
 }

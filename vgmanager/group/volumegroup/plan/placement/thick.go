@@ -36,14 +36,14 @@ func SetPlacement(class *deviceclass.Class, config *v1alpha1.ThickConfig) {
 }
 
 // ThickProblems reports that no volume can be created, because the volume group has fewer devices than stripes.
-func ThickProblems(w state.Desired, vg *lvm.VG) []state.Problem {
-	least, why := v1alpha1.MinimumDevices(nil, nil, w.Spec.ThickConfig)
+func ThickProblems(d state.Desired, vg *lvm.VG) []state.Problem {
+	least, why := v1alpha1.MinimumDevices(nil, nil, d.Spec.ThickConfig)
 	if len(vg.PVs) >= least {
 		return nil
 	}
 	return []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
 		"no volume can be created in volume group %s on node %s: %s requires at least %d devices, and it has %d: add "+
-			"devices to the device class, or reduce thickConfig.stripes", w.Name, w.Node, why, least, len(vg.PVs))}}
+			"devices to the device class, or reduce thickConfig.stripes", d.Name, d.Node, why, least, len(vg.PVs))}}
 }
 
 // MoveTarget returns the physical volume to which all extents of another one are moved, or "" if LVM chooses. It
@@ -51,10 +51,10 @@ func ThickProblems(w state.Desired, vg *lvm.VG) []state.Problem {
 // keep that. It is the one with the most free space, and holds neither data of the same volumes, such as another stripe
 // or image, nor volumes that must be apart from them. If there is none, LVM chooses: a device that fails has to be
 // drained.
-func MoveTarget(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
+func MoveTarget(desired state.Desired, vg *lvm.VG, pv lvm.PV) string {
 	volumes := vg.VolumesOn(pv.UUID)
 	groups := spreadGroups(vg, volumes)
-	if !isSingleDevice(w) && len(groups) == 0 {
+	if !isSingleDevice(desired) && len(groups) == 0 {
 		return ""
 	}
 	for _, d := range vg.FreeDisks() {
@@ -71,8 +71,8 @@ func MoveTarget(w state.Desired, vg *lvm.VG, pv lvm.PV) string {
 }
 
 // isSingleDevice returns true if each thick volume of the device class is on one device.
-func isSingleDevice(w state.Desired) bool {
-	return w.Spec.ThickConfig != nil && w.Spec.ThickConfig.Allocation == v1alpha1.AllocationSingleDevice
+func isSingleDevice(d state.Desired) bool {
+	return d.Spec.ThickConfig != nil && d.Spec.ThickConfig.Allocation == v1alpha1.AllocationSingleDevice
 }
 
 // spreadGroups returns the groups of volumes that are kept apart on devices. The value is true if one of the volumes

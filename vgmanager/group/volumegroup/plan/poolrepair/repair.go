@@ -22,14 +22,14 @@ import (
 
 // NewPlan returns what the repair of the thin pool changes. problem says why there is none. preparing is true if
 // the problem ends when the pool is inactive and its metadata was read.
-func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string, preparing bool) {
-	vg := ownership.GroupOf(w, s)
-	pool, problem := thinpool.RepairTarget(w, s, vg)
-	if problem = cmp.Or(problem, doubt.Replacement(w, s)); problem != "" {
+	vg := ownership.GroupOf(d, s)
+	pool, problem := thinpool.RepairTarget(d, s, vg)
+	if problem = cmp.Or(problem, doubt.Replacement(d, s)); problem != "" {
 		return nil, problem, false
 	}
-	name := fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
+	name := fmt.Sprintf("thin pool %s/%s on node %s", d.Name, pool.Name, d.Node)
 	if thinpool.Works(pool) {
 		return nil, name + " is active, and the kernel reports no problem", false
 	}
@@ -37,7 +37,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 		Repair: v1alpha1.RepairExtend, ThinPools: recovery.Volumes([]*lvm.LV{&pool.LV}, nil)}
 	if thinpool.IsOnlyFull(pool) {
 		p.KeptVolumeCount = int32(len(pool.Volumes))
-		p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, w.Node, w.Name, p)
+		p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
 		return p, "", false
 	}
 	if waiting := thinpool.Readiness(s, vg, pool); waiting != "" {
@@ -46,7 +46,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	m := s.Pool.Inspection.Metadata
 	if problem := thinpool.Mismatch(pool, m); problem != "" && !m.SuperblockLost {
 		return nil, fmt.Sprintf("%s: %s: one of the two is from an older time, and a repair would discard volumes: %s",
-			name, problem, recovery.RollbackHint(w)), false
+			name, problem, recovery.RollbackHint(d)), false
 	}
 	p.Repair = v1alpha1.RepairClearCheck
 	if !m.Intact {
@@ -57,7 +57,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 		return nil, fmt.Sprintf("%s has lost %d volumes, %d are damaged, and a plan can have only %d of each", name,
 			len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
 	return p, "", false
 }
 
@@ -90,21 +90,21 @@ func thinDevice(s state.NodeState, lv *lvm.LV) (thinmeta.Device, bool) {
 }
 
 // Repairs returns true if a recovery of the thin pool is open and the pool needs it. The pool then stays inactive.
-func Repairs(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.Open.Action != v1alpha1.RecoveryRepairThinPool || vg == nil {
+func Repairs(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	if d.Open.Action != v1alpha1.RecoveryRepairThinPool || vg == nil {
 		return false
 	}
-	pool, problem := thinpool.RepairTarget(w, s, vg)
-	return problem == "" && (!thinpool.Works(pool) || len(lostVolumes(w, pool)) > 0)
+	pool, problem := thinpool.RepairTarget(d, s, vg)
+	return problem == "" && (!thinpool.Works(pool) || len(lostVolumes(d, pool)) > 0)
 }
 
 // lostVolumes returns the volumes of the approved loss that still exist and are inactive. A volume that is active is in
 // the metadata of the pool, so it is not lost.
-func lostVolumes(w state.Desired, pool *lvm.ThinPool) []*lvm.LV {
+func lostVolumes(d state.Desired, pool *lvm.ThinPool) []*lvm.LV {
 	var list []*lvm.LV
 	for i := range pool.Volumes {
-		if w.Open.Approved != nil && !pool.Volumes[i].Attr.Active() &&
-			slices.Contains(w.Open.Approved.Volumes, pool.Volumes[i].UUID) {
+		if d.Open.Approved != nil && !pool.Volumes[i].Attr.Active() &&
+			slices.Contains(d.Open.Approved.Volumes, pool.Volumes[i].UUID) {
 			list = append(list, &pool.Volumes[i])
 		}
 	}
@@ -112,21 +112,21 @@ func lostVolumes(w state.Desired, pool *lvm.ThinPool) []*lvm.LV {
 }
 
 // allowsRepair returns true if the approval covers the repair as it would be now.
-func allowsRepair(w state.Desired, s state.NodeState) bool {
-	r := w.Open.Approved
+func allowsRepair(d state.Desired, s state.NodeState) bool {
+	r := d.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRepairThinPool {
 		return false
 	}
-	vg := ownership.GroupOf(w, s)
-	if pool, problem := thinpool.RepairTarget(w, s, vg); problem != "" || !slices.Equal(r.Pools, []string{pool.UUID}) {
+	vg := ownership.GroupOf(d, s)
+	if pool, problem := thinpool.RepairTarget(d, s, vg); problem != "" || !slices.Equal(r.Pools, []string{pool.UUID}) {
 		return false
 	}
-	p, problem, preparing := NewPlan(w, s, nil, r.Created)
+	p, problem, preparing := NewPlan(d, s, nil, r.Created)
 	switch {
 	case preparing:
 		return true // the next step is decided when the metadata was read
 	case problem != "":
-		return thinpool.Works(vg.ThinPool(w.Spec.ThinPoolConfig.Name))
+		return thinpool.Works(vg.ThinPool(d.Spec.ThinPoolConfig.Name))
 	}
 	// After the metadata was rebuilt, it is valid and has no other loss than the approved one.
 	return p.ID == r.PlanID || p.Repair != v1alpha1.RepairRebuild &&
@@ -137,19 +137,19 @@ func allowsRepair(w state.Desired, s state.NodeState) bool {
 }
 
 // Action returns the next change of a repair, or an empty action if it waits.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	pool, problem := thinpool.RepairTarget(w, s, vg)
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	pool, problem := thinpool.RepairTarget(d, s, vg)
 	if problem != "" {
 		return state.Action{}
 	}
-	lost := lostVolumes(w, pool)
+	lost := lostVolumes(d, pool)
 	switch i := s.Pool.Inspection; {
 	case thinpool.Works(pool) && len(lost) == 0:
 		return state.Action{}
 	case thinpool.Works(pool):
-		return state.Action{Kind: state.RemoveLost, Change: lvm.LVRemoveLost{VG: w.Name, Pool: pool.Name,
+		return state.Action{Kind: state.RemoveLost, Change: lvm.LVRemoveLost{VG: d.Name, Pool: pool.Name,
 			UUIDs: state.UUIDs(lost[:min(len(lost), state.MaxNamesOfCommand)])}}
-	case thinpool.IsOnlyFull(pool) && !allowsRepair(w, s):
+	case thinpool.IsOnlyFull(pool) && !allowsRepair(d, s):
 		return state.Action{}
 	case thinpool.IsOnlyFull(pool):
 		return metadataExtension(vg, pool)
@@ -161,10 +161,10 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return state.Action{}
 	case i == nil:
 		return state.Action{Kind: state.InspectPool}
-	case !allowsRepair(w, s):
+	case !allowsRepair(d, s):
 		return state.Action{}
 	case i.Metadata.Intact:
-		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: w.Name}}
+		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: d.Name}}
 	}
 	return state.Action{Kind: state.RepairPool}
 }
@@ -185,11 +185,11 @@ func metadataExtension(vg *lvm.VG, pool *lvm.ThinPool) state.Action {
 
 // ComponentLeft returns the deactivation of the metadata volume that a killed inspection left active, or of the data
 // volume that a killed deactivation of the pool left. LVM does not activate the pool meanwhile.
-func ComponentLeft(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	if w.Spec.ThinPoolConfig == nil || s.Pool.Inspection != nil && s.Pool.Inspection.Running {
+func ComponentLeft(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	if d.Spec.ThinPoolConfig == nil || s.Pool.Inspection != nil && s.Pool.Inspection.Running {
 		return state.Action{}
 	}
-	name := w.Spec.ThinPoolConfig.Name
+	name := d.Spec.ThinPoolConfig.Name
 	if vg.IsPoolActive(name) {
 		return state.Action{}
 	}
@@ -203,10 +203,10 @@ func ComponentLeft(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action 
 }
 
 // KeptMetadata returns the volumes with previous metadata that repairs of the pool left. LVM names them POOL_metaN.
-func KeptMetadata(w state.Desired, vg *lvm.VG) []string {
+func KeptMetadata(d state.Desired, vg *lvm.VG) []string {
 	var names []string
 	for i := range vg.LVs {
-		if IsKeptMetadata(w, &vg.LVs[i]) {
+		if IsKeptMetadata(d, &vg.LVs[i]) {
 			names = append(names, vg.LVs[i].Name)
 		}
 	}
@@ -214,24 +214,24 @@ func KeptMetadata(w state.Desired, vg *lvm.VG) []string {
 }
 
 // IsKeptMetadata returns true for a volume with previous metadata of the pool.
-func IsKeptMetadata(w state.Desired, lv *lvm.LV) bool {
-	if w.Spec.ThinPoolConfig == nil || lv.SegType != "linear" {
+func IsKeptMetadata(d state.Desired, lv *lvm.LV) bool {
+	if d.Spec.ThinPoolConfig == nil || lv.SegType != "linear" {
 		return false
 	}
-	number, is := strings.CutPrefix(lv.Name, w.Spec.ThinPoolConfig.Name+"_meta")
+	number, is := strings.CutPrefix(lv.Name, d.Spec.ThinPoolConfig.Name+"_meta")
 	return is && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // Status is RecoveryStatus for the repair of a thin pool.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	allowed := allowsRepair(w, o.Node)
+	vg := ownership.GroupOf(d, o.Node)
+	allowed := allowsRepair(d, o.Node)
 	if allowed {
-		pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
-		if thinpool.Works(pool) && len(lostVolumes(w, pool)) == 0 {
+		pool := vg.ThinPool(d.Spec.ThinPoolConfig.Name)
+		if thinpool.Works(pool) && len(lostVolumes(d, pool)) == 0 {
 			status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
-			status.Message = repaired(w, status.Plan)
+			status.Message = repaired(d, status.Plan)
 			return status
 		}
 		status.Phase, status.Message = v1alpha1.RecoveryRunning, repairProgress(o, vg, pool)
@@ -245,7 +245,7 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		created = status.Plan.CreationTime
 	}
 	status.StartTime = nil
-	p, problem, preparing := NewPlan(w, o.Node, r.Volumes, created)
+	p, problem, preparing := NewPlan(d, o.Node, r.Volumes, created)
 	switch {
 	case preparing:
 		status.Phase, status.Message = v1alpha1.RecoveryPreparing, problem
@@ -258,10 +258,10 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 		return status
 	}
 	if status.Plan == nil || status.Plan.ID != p.ID {
-		p, _, _ = NewPlan(w, o.Node, r.Volumes, r.Now)
+		p, _, _ = NewPlan(d, o.Node, r.Volumes, r.Now)
 		status.Plan = p
 	}
-	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, consequence(w, o.Node, p))
+	recovery.AwaitApproval(&status, r.Recovery.Spec.ApprovedPlan, consequence(d, o.Node, p))
 	return status
 }
 
@@ -281,17 +281,17 @@ func repairProgress(o state.Outcome, vg *lvm.VG, pool *lvm.ThinPool) string {
 }
 
 // consequence describes the plan of a repair.
-func consequence(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
+func consequence(d state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 	if p.Repair == v1alpha1.RepairExtend {
 		return fmt.Sprintf("the metadata of thin pool %s/%s is full, and is extended from the free space of the "+
-			"volume group; no volume is lost", w.Name, p.ThinPools[0].Name)
+			"volume group; no volume is lost", d.Name, p.ThinPools[0].Name)
 	}
 	if p.Repair == v1alpha1.RepairClearCheck && p.LostVolumeCount == 0 && len(p.DamagedVolumes) == 0 {
 		return fmt.Sprintf("the check of the metadata of thin pool %s/%s found no error: the pool is activated, and "+
-			"no volume is lost", w.Name, p.ThinPools[0].Name)
+			"no volume is lost", d.Name, p.ThinPools[0].Name)
 	}
 	text := fmt.Sprintf("the metadata of thin pool %s/%s is damaged, and is written again from what can be read; "+
-		"volumes lost: %d, volumes kept: %d, of which damaged: %d", w.Name, p.ThinPools[0].Name, p.LostVolumeCount,
+		"volumes lost: %d, volumes kept: %d, of which damaged: %d", d.Name, p.ThinPools[0].Name, p.LostVolumeCount,
 		p.KeptVolumeCount, len(p.DamagedVolumes))
 	if s.Pool.Inspection == nil || s.Pool.Inspection.Metadata == nil || s.Pool.Inspection.Metadata.Intact {
 		return text
@@ -309,8 +309,8 @@ func consequence(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) s
 	return text
 }
 
-func repaired(w state.Desired, p *v1alpha1.RecoveryPlan) string {
-	text := fmt.Sprintf("thin pool %s/%s on node %s is active", w.Name, p.ThinPools[0].Name, w.Node)
+func repaired(d state.Desired, p *v1alpha1.RecoveryPlan) string {
+	text := fmt.Sprintf("thin pool %s/%s on node %s is active", d.Name, p.ThinPools[0].Name, d.Node)
 	if p.Repair == v1alpha1.RepairRebuild {
 		text += fmt.Sprintf("; its previous metadata is in a volume %s_metaN", p.ThinPools[0].Name)
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // Action publishes the class if the engine does not have it, or has a different one.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	class := ClassOf(w, s.Class, vg.UUID)
-	if why := doubt.Of(w, s, vg); why != "" {
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	class := ClassOf(d, s.Class, vg.UUID)
+	if why := doubt.Of(d, s, vg); why != "" {
 		// New volumes could overwrite those that the metadata does not have, and so could the erasure of a volume.
 		class.Closed, class.NoRemoval = why, why
 	}
@@ -30,26 +30,26 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 
 // ClassOf returns the desired class for the volume group with this UUID. Without thickConfig, it keeps additional
 // settings of a present class (stripes, lvcreate options), which nodes that ran another version have.
-func ClassOf(w state.Desired, present *deviceclass.Class, uuid string) deviceclass.Class {
+func ClassOf(d state.Desired, present *deviceclass.Class, uuid string) deviceclass.Class {
 	class := deviceclass.Class{}
 	if present != nil {
 		class = *present
 	}
 	class.VolumeGroupUUID = uuid
-	class.Name = w.Name
-	class.VolumeGroup = w.Group()
-	class.ExistingVolumeGroup = w.UsesExisting()
-	class.Default = w.Spec.Default && !w.Leaving
+	class.Name = d.Name
+	class.VolumeGroup = d.Group()
+	class.ExistingVolumeGroup = d.UsesExisting()
+	class.Default = d.Spec.Default && !d.Leaving
 	class.Closed, class.NoRemoval = "", ""
-	class.EraseOnDelete = string(w.Spec.EraseOnDelete)
-	class.NamespaceLimits = namespaceLimits(w.Spec.NamespaceLimits)
+	class.EraseOnDelete = string(d.Spec.EraseOnDelete)
+	class.NamespaceLimits = namespaceLimits(d.Spec.NamespaceLimits)
 	switch {
-	case w.Leaving:
-		class.Closed = fmt.Sprintf("the device class no longer selects node %s", w.Node)
-	case w.Deleting:
-		class.Closed = fmt.Sprintf("device class %s is being deleted", w.Name)
+	case d.Leaving:
+		class.Closed = fmt.Sprintf("the device class no longer selects node %s", d.Node)
+	case d.Deleting:
+		class.Closed = fmt.Sprintf("device class %s is being deleted", d.Name)
 	}
-	if pool := w.Spec.ThinPoolConfig; pool != nil {
+	if pool := d.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
 		class.ThinPoolConfig = &deviceclass.ThinPool{Name: pool.Name,
 			OverprovisionRatio: float64(pool.OverprovisionRatio)}
@@ -63,8 +63,8 @@ func ClassOf(w state.Desired, present *deviceclass.Class, uuid string) devicecla
 	class.Type = types.TypeThick
 	class.ThinPoolConfig = nil
 	class.SpareGB = &none
-	placement.SetPlacement(&class, w.Spec.ThickConfig)
-	if raid := w.Spec.RAIDConfig; raid != nil {
+	placement.SetPlacement(&class, d.Spec.ThickConfig)
+	if raid := d.Spec.RAIDConfig; raid != nil {
 		class.LVCreateOptions = redundancy.Options(raid)
 	}
 	return class

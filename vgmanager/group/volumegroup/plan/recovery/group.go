@@ -24,20 +24,20 @@ func Deactivation(vg *lvm.VG, pool *lvm.LV) state.Action {
 }
 
 // ChangeProblem returns why a recovery cannot change a volume group whose devices are all needed, or "".
-func ChangeProblem(w state.Desired, s state.NodeState, vg *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problems := ownership.Duplicates(w, s); len(problems) > 0 {
+func ChangeProblem(d state.Desired, s state.NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if problems := ownership.Duplicates(d, s); len(problems) > 0 {
 		return problems[0].Message
 	}
 	if vg == nil {
 		return where + " does not exist"
 	}
-	if problem := ownership.Foreign(w, vg); problem != "" {
+	if problem := ownership.Foreign(d, vg); problem != "" {
 		return problem
 	}
 	switch {
 	case vg.MissingPVs > 0:
-		return fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where, LostDevicesHint(w))
+		return fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where, LostDevicesHint(d))
 	case len(vg.Moves()) > 0:
 		return where + ": extents are being moved from a device: wait, or cancel its Drain or Remove request"
 	}

@@ -8,27 +8,27 @@ import (
 )
 
 // LostDevicesHint says how to remove lost devices with the volumes that were on them.
-func LostDevicesHint(w state.Desired) string {
+func LostDevicesHint(d state.Desired) string {
 	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which lists what is "+
-		"lost and changes nothing until it is approved", w.Node, w.Name, v1alpha1.RecoveryRemoveLostDevices)
+		"lost and changes nothing until it is approved", d.Node, d.Name, v1alpha1.RecoveryRemoveLostDevices)
 }
 
 // RepairHint says how to repair a thin pool.
-func RepairHint(w state.Desired) string {
+func RepairHint(d state.Desired) string {
 	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which checks the "+
-		"metadata and lists what can be saved, and changes nothing until it is approved", w.Node, w.Name,
+		"metadata and lists what can be saved, and changes nothing until it is approved", d.Node, d.Name,
 		v1alpha1.RecoveryRepairThinPool)
 }
 
 // RollbackHint says how to restore the metadata of a volume group.
-func RollbackHint(w state.Desired) string {
+func RollbackHint(d state.Desired) string {
 	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which searches the "+
-		"earlier metadata of the volume group, lists what changes, and changes nothing until it is approved", w.Node,
-		w.Name, v1alpha1.RecoveryRestoreMetadata)
+		"earlier metadata of the volume group, lists what changes, and changes nothing until it is approved", d.Node,
+		d.Name, v1alpha1.RecoveryRestoreMetadata)
 }
 
 // AcceptHint says how to use the present metadata of a volume group although it may be from an earlier time.
-func AcceptHint(w state.Desired) string {
-	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}", w.Node, w.Name,
+func AcceptHint(d state.Desired) string {
+	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}", d.Node, d.Name,
 		v1alpha1.RecoveryAcceptMetadata)
 }

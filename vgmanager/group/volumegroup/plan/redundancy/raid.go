@@ -31,16 +31,16 @@ func Options(raid *v1alpha1.RAIDConfig) []string {
 
 // StartProblem returns why a device class cannot start with a number of devices, or "": it is not sufficient, or the
 // kernel does not support RAID.
-func StartProblem(w state.Desired, s state.NodeState, devices int) string {
-	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
+func StartProblem(d state.Desired, s state.NodeState, devices int) string {
+	least, why := v1alpha1.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	switch {
 	case devices < least:
 		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+
 			"attach more, or see excluded for why the others cannot be used",
-			w.Name, w.Node, least, why, devices)
-	case w.Spec.RAIDConfig != nil && s.Health.NoRAID != nil:
-		return fmt.Sprintf("device class %s: the kernel of node %s does not support %s: %v", w.Name, w.Node,
-			w.Spec.RAIDConfig.Type, s.Health.NoRAID)
+			d.Name, d.Node, least, why, devices)
+	case d.Spec.RAIDConfig != nil && s.Health.NoRAID != nil:
+		return fmt.Sprintf("device class %s: the kernel of node %s does not support %s: %v", d.Name, d.Node,
+			d.Spec.RAIDConfig.Type, s.Health.NoRAID)
 	}
 	return ""
 }
@@ -77,7 +77,7 @@ func WrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 
 // Problems returns the problems of the redundancy. A volume that is being synchronized, initially or again, does
 // not tolerate the loss of a device yet.
-func Problems(w state.Desired, vg *lvm.VG) []state.Problem {
+func Problems(d state.Desired, vg *lvm.VG) []state.Problem {
 	failed, degraded, syncing := WrongRAID(vg)
 	var problems []state.Problem
 	add := func(reason, text string, names []string) {
@@ -85,7 +85,7 @@ func Problems(w state.Desired, vg *lvm.VG) []state.Problem {
 			problems = append(problems, state.Problem{
 				Event: state.EventRAIDHealthCheckFailed, Condition: v1alpha1.ConditionRAIDHealthy, Reason: reason,
 				Volumes: plain(names),
-				Message: fmt.Sprintf("logical volumes of volume group %s on node %s %s: %s", w.Name, w.Node,
+				Message: fmt.Sprintf("logical volumes of volume group %s on node %s %s: %s", d.Name, d.Node,
 					text, state.Joined(names)),
 			})
 		}

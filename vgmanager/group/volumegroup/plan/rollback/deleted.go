@@ -15,9 +15,9 @@ import (
 )
 
 // metadataProblem returns why a deleted volume group cannot be restored, or "".
-func metadataProblem(w state.Desired, s state.NodeState) string {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problem := labels.GroupProblem(w, s, nil); problem != "" {
+func metadataProblem(d state.Desired, s state.NodeState) string {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if problem := labels.GroupProblem(d, s, nil); problem != "" {
 		return problem
 	}
 	switch a := s.Metadata.Archive; {
@@ -29,7 +29,7 @@ func metadataProblem(w state.Desired, s state.NodeState) string {
 		return fmt.Sprintf("%s had the thin pool %s: when a volume group is deleted, LVM deletes the volumes in the "+
 			"metadata of the pool too, so the metadata of the volume group does not bring them back; restore their "+
 			"data from a backup; to create the volume group again, %s", where, state.Joined(a.ThinPools),
-			recovery.LostDevicesHint(w))
+			recovery.LostDevicesHint(d))
 	}
 	for _, uuid := range s.Metadata.Archive.PVs {
 		switch pv := health.Unassigned(s, uuid); {
@@ -47,9 +47,9 @@ func metadataProblem(w state.Desired, s state.NodeState) string {
 
 // newDeletedPlan returns with which metadata a deleted volume group is restored. It returns in problem why it cannot
 // be. objects are the volumes of the device class according to the API.
-func newDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func newDeletedPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	if problem := metadataProblem(w, s); problem != "" {
+	if problem := metadataProblem(d, s); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created,
@@ -58,49 +58,49 @@ func newDeletedPlan(w state.Desired, s state.NodeState, objects []v1alpha1.Recov
 		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: uuid, Name: health.Unassigned(s, uuid).Name,
 			DeviceID: state.BeforeOf(s, uuid).DeviceID})
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
 	labels.CountVolumes(p, s.Metadata.Archive.Metadata, objects)
 	return p, ""
 }
 
 // RestoreAction is the next action of an approved recovery of a volume group that is missing, or is empty.
-func RestoreAction(w state.Desired, s state.NodeState) state.Action {
-	if allowsMetadata(w, s) {
-		return state.Action{Kind: state.RestoreGroup, Change: lvm.GroupRestore{VG: w.Name,
+func RestoreAction(d state.Desired, s state.NodeState) state.Action {
+	if allowsMetadata(d, s) {
+		return state.Action{Kind: state.RestoreGroup, Change: lvm.GroupRestore{VG: d.Name,
 			UUID: s.Metadata.Archive.UUID, File: s.Metadata.Archive.File}}
 	}
-	return labels.Action(w, s, nil)
+	return labels.Action(d, s, nil)
 }
 
 // allowsMetadata returns true if the approval is for the metadata that would be restored now.
-func allowsMetadata(w state.Desired, s state.NodeState) bool {
-	r := w.Open.Approved
+func allowsMetadata(d state.Desired, s state.NodeState) bool {
+	r := d.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata {
 		return false
 	}
-	p, problem := newDeletedPlan(w, s, nil, r.Created)
+	p, problem := newDeletedPlan(d, s, nil, r.Created)
 	return problem == "" && p.ID == r.PlanID
 }
 
 // Status is RecoveryStatus for the restore of a deleted volume group.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	if vg != nil && (w.Open.Approved == nil || w.Open.Approved.Replaces) {
-		return rollbackStatus(o, w, r)
+	vg := ownership.GroupOf(d, o.Node)
+	if vg != nil && (d.Open.Approved == nil || d.Open.Approved.Replaces) {
+		return rollbackStatus(o, d, r)
 	}
 	switch {
-	case w.Open.Approved != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
+	case d.Open.Approved != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
 		status.Message = fmt.Sprintf("volume group %s on node %s was restored; volumes that it does not have: %d",
-			w.Name, w.Node, status.Plan.LostVolumeCount)
-	case allowsMetadata(w, o.Node):
+			d.Name, d.Node, status.Plan.LostVolumeCount)
+	case allowsMetadata(d, o.Node):
 		recovery.SetRunning(&status, recovery.Progress(o, nil), r.Now)
 	default:
-		w.Open.Approved = nil
+		d.Open.Approved = nil
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
-				return newDeletedPlan(w, o.Node, r.Volumes, created)
+				return newDeletedPlan(d, o.Node, r.Volumes, created)
 			}, metadataConsequence)
 	}
 	return status

@@ -23,20 +23,20 @@ import (
 
 // rollbackTarget returns the thin pool of a volume group whose metadata may be restored, or nil for a class without
 // one. problem is why the metadata cannot be restored.
-func rollbackTarget(w state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
-	if w.Spec.ThinPoolConfig != nil {
-		return thinpool.RepairTarget(w, s, vg)
+func rollbackTarget(d state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
+	if d.Spec.ThinPoolConfig != nil {
+		return thinpool.RepairTarget(d, s, vg)
 	}
-	return nil, recovery.ChangeProblem(w, s, vg)
+	return nil, recovery.ChangeProblem(d, s, vg)
 }
 
 // NeedsEarlierMetadata returns true if the earlier metadata of the volume group must be read for the recovery.
-func NeedsEarlierMetadata(w state.Desired, s state.NodeState) bool {
-	vg := ownership.GroupOf(w, s)
-	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
+func NeedsEarlierMetadata(d state.Desired, s state.NodeState) bool {
+	vg := ownership.GroupOf(d, s)
+	if d.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
 		return false
 	}
-	pool, problem := rollbackTarget(w, s, vg)
+	pool, problem := rollbackTarget(d, s, vg)
 	switch {
 	case problem != "":
 		return false
@@ -49,14 +49,14 @@ func NeedsEarlierMetadata(w state.Desired, s state.NodeState) bool {
 }
 
 // FitsRollback returns a function that returns why earlier metadata of the volume group does not fit, or "".
-func FitsRollback(w state.Desired, s state.NodeState) func(*textmeta.Metadata) string {
-	vg := ownership.GroupOf(w, s)
-	pool, problem := rollbackTarget(w, s, vg)
+func FitsRollback(d state.Desired, s state.NodeState) func(*textmeta.Metadata) string {
+	vg := ownership.GroupOf(d, s)
+	pool, problem := rollbackTarget(d, s, vg)
 	return func(m *textmeta.Metadata) string {
 		switch {
 		case problem != "":
 			return problem
-		case m.VG != w.Name || m.UUID != vg.UUID:
+		case m.VG != d.Name || m.UUID != vg.UUID:
 			return "another UUID of the volume group"
 		case len(m.MissingPVs) > 0 || !samePVs(vg, m):
 			return "other physical volumes"
@@ -163,18 +163,18 @@ func movedPool(s state.NodeState, name string, m *textmeta.Metadata) string {
 
 // NewPlan returns what the restore of earlier metadata of a volume group that exists changes. problem says why
 // there is no plan. preparing is true if the problem ends when the volumes are inactive and the metadata was read.
-func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
+func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string, preparing bool) {
-	vg := ownership.GroupOf(w, s)
-	pool, problem := rollbackTarget(w, s, vg)
+	vg := ownership.GroupOf(d, s)
+	pool, problem := rollbackTarget(d, s, vg)
 	if problem != "" {
 		return nil, problem, false
 	}
-	if problem, preparing = rollbackProblem(w, s, vg, pool); problem != "" {
+	if problem, preparing = rollbackProblem(d, s, vg, pool); problem != "" {
 		return nil, problem, preparing
 	}
 	r := s.Metadata.Rollback
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
 	switch {
 	case r.Err != nil:
 		return nil, fmt.Sprintf("%s: its earlier metadata cannot be used: %v", where, r.Err), true
@@ -183,7 +183,7 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	case !isCurrent(vg, r.Present):
 		return nil, where + ": its metadata is being changed", true
 	case r.Earlier == nil:
-		return nil, noEarlierMetadata(w, s, pool), false
+		return nil, noEarlierMetadata(d, s, pool), false
 	}
 	c, err := CompareExtents(r.Present, r.Earlier)
 	if err != nil {
@@ -204,31 +204,31 @@ func NewPlan(w state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 			where, len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
 	// The source can move from LVM's backup to its archive meanwhile, and stays the same metadata.
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
 	p.MetadataSource = recovery.Describe(r.Earlier)
 	addNowhere(p, r, objects)
 	return p, "", false
 }
 
 // rollbackProblem returns why the metadata does not have to be restored, or what must happen before that is known.
-func rollbackProblem(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool) (problem string,
+func rollbackProblem(d state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool) (problem string,
 	preparing bool) {
 	if pool == nil {
 		if len(s.Metadata.Rollback.Absent) == 0 && !doubt.GroupWentBack(s, vg) {
-			return fmt.Sprintf("volume group %s on node %s exists, and has all volumes of the device class", w.Name,
-				w.Node), false
+			return fmt.Sprintf("volume group %s on node %s exists, and has all volumes of the device class", d.Name,
+				d.Node), false
 		}
 		return "", false
 	}
-	name := fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
+	name := fmt.Sprintf("thin pool %s/%s on node %s", d.Name, pool.Name, d.Node)
 	if thinpool.Works(pool) {
 		return name + " is active, and the kernel reports no problem, so its volume group exists and its metadata is " +
 			"not restored; if it was replaced while the pool was active, drain and restart the node first" +
-			doubt.OtherwiseAccept(w, s, vg), false
+			doubt.OtherwiseAccept(d, s, vg), false
 	}
 	if open := state.OpenVolumes(state.Pointers(vg.LVs)); len(open) > 0 {
-		return fmt.Sprintf("volume group %s on node %s: volumes are in use: %s: delete the Pods that use them", w.Name,
-			w.Node, state.Joined(open)), true
+		return fmt.Sprintf("volume group %s on node %s: volumes are in use: %s: delete the Pods that use them", d.Name,
+			d.Node, state.Joined(open)), true
 	}
 	if waiting := thinpool.Readiness(s, vg, pool); waiting != "" {
 		return name + ": " + waiting, true
@@ -236,17 +236,17 @@ func rollbackProblem(w state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.T
 	switch m := s.Pool.Inspection.Metadata; {
 	case m.SuperblockLost:
 		return name + ": the superblock of its metadata cannot be read, so the matching metadata of the volume group " +
-			"is not known: " + recovery.RepairHint(w), false
+			"is not known: " + recovery.RepairHint(d), false
 	case thinpool.Mismatch(pool, m) == "":
 		return fmt.Sprintf("%s: its metadata and that of the volume group both have the transaction ID %d: if the "+
-			"pool cannot be activated, %s", name, m.TransactionID, recovery.RepairHint(w)) + doubt.OtherwiseAccept(w, s,
+			"pool cannot be activated, %s", name, m.TransactionID, recovery.RepairHint(d)) + doubt.OtherwiseAccept(d, s,
 			vg), false
 	}
 	return "", false
 }
 
 // noEarlierMetadata describes that LVM has no metadata that fits.
-func noEarlierMetadata(w state.Desired, s state.NodeState, pool *lvm.ThinPool) string {
+func noEarlierMetadata(d state.Desired, s state.NodeState, pool *lvm.ThinPool) string {
 	found := "there are no files of it"
 	if len(s.Metadata.Rollback.Rejected) > 0 {
 		found = "found: " + strings.Join(state.Shorten(s.Metadata.Rollback.Rejected), "; ")
@@ -254,16 +254,16 @@ func noEarlierMetadata(w state.Desired, s state.NodeState, pool *lvm.ThinPool) s
 	files := fmt.Sprintf("in %s and %s of the node", lvm.BackupDir, lvm.ArchiveDir)
 	if pool == nil && len(s.Metadata.Rollback.Absent) == 0 {
 		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, "+
-			"%s", w.Name, w.Node, files, found, recovery.AcceptHint(w))
+			"%s", d.Name, d.Node, files, found, recovery.AcceptHint(d))
 	}
 	if pool == nil {
 		return fmt.Sprintf("volume group %s on node %s does not have the volumes %s of the device class, and no "+
-			"metadata %s has all of them (%s): delete the claims of volumes that cannot be restored", w.Name, w.Node,
+			"metadata %s has all of them (%s): delete the claims of volumes that cannot be restored", d.Name, d.Node,
 			state.Joined(s.Metadata.Rollback.Absent), files, found)
 	}
 	return fmt.Sprintf("thin pool %s/%s on node %s: %s, and no metadata %s fits (%s): nothing is changed; restore "+
-		"such metadata from a backup of the node to %s, or restore the data of the volumes from a backup", w.Name,
-		pool.Name, w.Node, thinpool.Mismatch(pool, s.Pool.Inspection.Metadata), files, found, lvm.ArchiveDir)
+		"such metadata from a backup of the node to %s, or restore the data of the volumes from a backup", d.Name,
+		pool.Name, d.Node, thinpool.Mismatch(pool, s.Pool.Inspection.Metadata), files, found, lvm.ArchiveDir)
 }
 
 // isCurrent returns true if metadata has the volumes that LVM reports.
@@ -366,26 +366,26 @@ func Returning(r state.Rollback) []string {
 
 // allowsRollback returns true if the approval is for the metadata that would be restored now, or the metadata was
 // restored.
-func allowsRollback(w state.Desired, s state.NodeState) bool {
-	r := w.Open.Approved
+func allowsRollback(d state.Desired, s state.NodeState) bool {
+	r := d.Open.Approved
 	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata || !r.Replaces {
 		return false
 	}
-	_, problem, preparing := NewPlan(w, s, nil, r.Created)
-	return preparing || problem == "" && isPlanned(w, s) || problem != "" && isRestored(w, s)
+	_, problem, preparing := NewPlan(d, s, nil, r.Created)
+	return preparing || problem == "" && isPlanned(d, s) || problem != "" && isRestored(d, s)
 }
 
 // isPlanned returns true if the current plan is the approved one.
-func isPlanned(w state.Desired, s state.NodeState) bool {
-	p, problem, _ := NewPlan(w, s, nil, w.Open.Approved.Created)
-	return problem == "" && p.ID == w.Open.Approved.PlanID
+func isPlanned(d state.Desired, s state.NodeState) bool {
+	p, problem, _ := NewPlan(d, s, nil, d.Open.Approved.Created)
+	return problem == "" && p.ID == d.Open.Approved.PlanID
 }
 
 // isRestored returns true if the metadata of the volume group fits its thin pool, or has all volumes of the device
 // class.
-func isRestored(w state.Desired, s state.NodeState) bool {
-	vg := ownership.GroupOf(w, s)
-	pool, problem := rollbackTarget(w, s, vg)
+func isRestored(d state.Desired, s state.NodeState) bool {
+	vg := ownership.GroupOf(d, s)
+	pool, problem := rollbackTarget(d, s, vg)
 	switch i := s.Pool.Inspection; {
 	case problem != "":
 		return false
@@ -400,23 +400,23 @@ func isRestored(w state.Desired, s state.NodeState) bool {
 
 // RollsBack returns true if an open recovery restores the metadata of a volume group that exists. Its volumes then stay
 // inactive, and nothing else changes the group.
-func RollsBack(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	if w.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
+func RollsBack(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	if d.Open.Action != v1alpha1.RecoveryRestoreMetadata || vg == nil {
 		return false
 	}
-	pool, problem := rollbackTarget(w, s, vg)
+	pool, problem := rollbackTarget(d, s, vg)
 	switch {
 	case problem != "":
 		return false
 	case pool == nil:
-		return !isRestored(w, s) && allowsRollback(w, s)
+		return !isRestored(d, s) && allowsRollback(d, s)
 	}
-	return !thinpool.Works(pool) && (!isRestored(w, s) || allowsRollback(w, s) && s.Pool.Inspection.Metadata.Intact)
+	return !thinpool.Works(pool) && (!isRestored(d, s) || allowsRollback(d, s) && s.Pool.Inspection.Metadata.Intact)
 }
 
 // Action returns the next change of a restore of metadata, or an empty action if it waits.
-func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
-	pool, _ := rollbackTarget(w, s, vg)
+func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
+	pool, _ := rollbackTarget(d, s, vg)
 	if len(state.OpenVolumes(state.Pointers(vg.LVs))) > 0 {
 		return state.Action{}
 	}
@@ -425,17 +425,17 @@ func Action(w state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	}
 	if active := activeVolumes(vg); len(active) > 0 {
 		return state.Action{Kind: state.DeactivatePool,
-			Change: lvm.LVDeactivate{VG: w.Name, Names: active[:min(len(active), state.MaxNamesOfCommand)]}}
+			Change: lvm.LVDeactivate{VG: d.Name, Names: active[:min(len(active), state.MaxNamesOfCommand)]}}
 	}
 	i := s.Pool.Inspection
 	switch {
 	case pool != nil && i == nil:
 		return state.Action{Kind: state.InspectPool}
-	case pool != nil && (i.Running || i.Err != nil), !allowsRollback(w, s):
+	case pool != nil && (i.Running || i.Err != nil), !allowsRollback(d, s):
 		return state.Action{}
-	case pool != nil && isRestored(w, s):
-		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: w.Name}}
-	case isPlanned(w, s):
+	case pool != nil && isRestored(d, s):
+		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: d.Name}}
+	case isPlanned(d, s):
 		return state.Action{Kind: state.RestoreEarlier}
 	}
 	return state.Action{}
@@ -452,24 +452,24 @@ func activeVolumes(vg *lvm.VG) []string {
 }
 
 // rollbackStatus is RecoveryStatus for the restore of metadata of a volume group that exists.
-func rollbackStatus(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func rollbackStatus(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	if allowsRollback(w, o.Node) {
-		if isRestored(w, o.Node) && !RollsBack(w, o.Node, vg) {
+	vg := ownership.GroupOf(d, o.Node)
+	if allowsRollback(d, o.Node) {
+		if isRestored(d, o.Node) && !RollsBack(d, o.Node, vg) {
 			status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
-			status.Message = rolledBack(w, o.Node, status.Plan)
+			status.Message = rolledBack(d, o.Node, status.Plan)
 			return status
 		}
-		recovery.SetRunning(&status, rollbackProgress(o, w, vg), r.Now)
+		recovery.SetRunning(&status, rollbackProgress(o, d, vg), r.Now)
 		return status
 	}
-	w.Open.Approved = nil
+	d.Open.Approved = nil
 	created := r.Now
 	if status.Plan != nil {
 		created = status.Plan.CreationTime
 	}
-	p, problem, preparing := NewPlan(w, o.Node, r.Volumes, created)
+	p, problem, preparing := NewPlan(d, o.Node, r.Volumes, created)
 	if preparing {
 		status.StartTime = nil
 		status.Phase, status.Message = v1alpha1.RecoveryPreparing, problem
@@ -480,14 +480,14 @@ func rollbackStatus(o state.Outcome, w state.Desired, r recovery.Request) v1alph
 	}
 	recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now, func(created metav1.Time) (*v1alpha1.RecoveryPlan,
 		string) {
-		p, problem, _ = NewPlan(w, o.Node, r.Volumes, created)
+		p, problem, _ = NewPlan(d, o.Node, r.Volumes, created)
 		return p, problem
 	}, func(p *v1alpha1.RecoveryPlan) string { return rollbackConsequence(o.Node, p) })
 	return status
 }
 
 // rollbackProgress returns what an approved restore of metadata does or waits for.
-func rollbackProgress(o state.Outcome, w state.Desired, vg *lvm.VG) string {
+func rollbackProgress(o state.Outcome, d state.Desired, vg *lvm.VG) string {
 	if o.Err != nil {
 		return o.Err.Error()
 	}
@@ -497,7 +497,7 @@ func rollbackProgress(o state.Outcome, w state.Desired, vg *lvm.VG) string {
 	if o.Plan.Action.Kind != state.Nothing {
 		return "in progress: " + string(o.Plan.Action.Kind)
 	}
-	_, problem, _ := NewPlan(w, o.Node, nil, metav1.Time{})
+	_, problem, _ := NewPlan(d, o.Node, nil, metav1.Time{})
 	return cmp.Or(problem, "waiting")
 }
 
@@ -512,10 +512,10 @@ func rollbackConsequence(s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 	return text + fmt.Sprintf("; volumes lost: %d, damaged: %d", p.LostVolumeCount, len(p.DamagedVolumes))
 }
 
-func rolledBack(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
-	text := fmt.Sprintf("the metadata of volume group %s on node %s was restored", w.Name, w.Node)
+func rolledBack(d state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
+	text := fmt.Sprintf("the metadata of volume group %s on node %s was restored", d.Name, d.Node)
 	if i := s.Pool.Inspection; i != nil && i.Metadata != nil && !i.Metadata.Intact {
-		text += "; the metadata of its thin pool is damaged: " + recovery.RepairHint(w)
+		text += "; the metadata of its thin pool is damaged: " + recovery.RepairHint(d)
 	}
 	if len(p.DamagedVolumes) > 0 {
 		text += fmt.Sprintf("; damaged volumes: %d: restore them from a backup", len(p.DamagedVolumes))

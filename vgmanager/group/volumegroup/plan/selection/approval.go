@@ -18,33 +18,34 @@ func ApprovalsFor(all []v1alpha1.LVMDeviceApproval, node, class string) []v1alph
 }
 
 // ApprovalOf returns the approval for a device as it is now, or nil. found are the reasons against the device.
-func ApprovalOf(w state.Desired, s state.NodeState, d device.Device,
+func ApprovalOf(desired state.Desired, s state.NodeState, d device.Device,
 	found []device.Reason) *v1alpha1.LVMDeviceApproval {
 	fingerprint := s.Disks.Fingerprints.Of(d, found)
 	if fingerprint == "" {
 		return nil
 	}
-	if a := approvalWith(w, fingerprint); a != nil {
+	if a := approvalWith(desired, fingerprint); a != nil {
 		return a
 	}
-	return approvalWith(w, wipedFrom(w, s, d, fingerprint, found))
+	return approvalWith(desired, wipedFrom(desired, s, d, fingerprint, found))
 }
 
-func approvalWith(w state.Desired, fingerprint string) *v1alpha1.LVMDeviceApproval {
-	at := slices.IndexFunc(w.Consent.Approvals,
+func approvalWith(d state.Desired, fingerprint string) *v1alpha1.LVMDeviceApproval {
+	at := slices.IndexFunc(d.Consent.Approvals,
 		func(a v1alpha1.LVMDeviceApproval) bool { return a.Spec.Fingerprint == fingerprint })
 	if at < 0 {
 		return nil
 	}
-	return &w.Consent.Approvals[at]
+	return &d.Consent.Approvals[at]
 }
 
 // wipedFrom returns the approved fingerprint of a device before it was wiped for the device class, or "". The device
 // must be as the wipe left it, or as a wipe that was interrupted.
-func wipedFrom(w state.Desired, s state.NodeState, d device.Device, fingerprint string, found []device.Reason) string {
+func wipedFrom(desired state.Desired, s state.NodeState, d device.Device, fingerprint string,
+	found []device.Reason) string {
 	target := state.WipeTarget{Reasons: found}
 	for _, record := range s.Records.Wiped {
-		if record.Approved == "" || record.Class != string(w.UID) || !record.IsOf(s, d) {
+		if record.Approved == "" || record.Class != string(desired.UID) || !record.IsOf(s, d) {
 			continue
 		}
 		if fingerprint == record.Blank || !record.Done && state.IsSubset(target.Found(), record.Found) {
@@ -56,13 +57,13 @@ func wipedFrom(w state.Desired, s state.NodeState, d device.Device, fingerprint 
 
 // withApproval adds to the reasons against a device what the approvals of the device class say. usable is true if the
 // device would be used, or wiped, without them.
-func withApproval(w state.Desired, s state.NodeState, d device.Device, found []device.Reason,
+func withApproval(desired state.Desired, s state.NodeState, d device.Device, found []device.Reason,
 	usable bool) []device.Reason {
-	if !w.RequiresApproval() || ApprovalOf(w, s, d, found) != nil {
+	if !desired.RequiresApproval() || ApprovalOf(desired, s, d, found) != nil {
 		return found
 	}
 	fingerprint := s.Disks.Fingerprints.Of(d, found)
-	if a := approvalNaming(w, s, d); a != nil && fingerprint != "" {
+	if a := approvalNaming(desired, s, d); a != nil && fingerprint != "" {
 		return append(slices.Clip(found), device.Reason{Code: device.ChangedSinceReview, Message: fmt.Sprintf(
 			"has changed since %s approved it (LVMDeviceApproval %s): its fingerprint was %s and is %s; find out what "+
 				"changed it, and approve it again with kubectl lvms approve", a.Spec.ApprovedBy, a.Name,
@@ -80,8 +81,8 @@ func withApproval(w state.Desired, s state.NodeState, d device.Device, found []d
 }
 
 // approvalNaming returns an approval that names a device, or nil.
-func approvalNaming(w state.Desired, s state.NodeState, d device.Device) *v1alpha1.LVMDeviceApproval {
-	at := slices.IndexFunc(w.Consent.Approvals, func(a v1alpha1.LVMDeviceApproval) bool {
+func approvalNaming(desired state.Desired, s state.NodeState, d device.Device) *v1alpha1.LVMDeviceApproval {
+	at := slices.IndexFunc(desired.Consent.Approvals, func(a v1alpha1.LVMDeviceApproval) bool {
 		name := a.Spec.Device
 		return name == d.Name || name == d.KernelName || name == s.Disks.Identities[d.Number] ||
 			slices.Contains(d.Links, name) || slices.Contains(d.ByID, name) || slices.Contains(d.ByPath, name)
@@ -89,7 +90,7 @@ func approvalNaming(w state.Desired, s state.NodeState, d device.Device) *v1alph
 	if at < 0 {
 		return nil
 	}
-	return &w.Consent.Approvals[at]
+	return &desired.Consent.Approvals[at]
 }
 
 // unapproved are the reasons for which a device is not used without an approval.
@@ -101,9 +102,9 @@ func isUnapproved(reasons []device.Reason) bool {
 
 // holdBack excludes a device that would be used or wiped if it was approved. It returns false if the device may be
 // used.
-func (c *Choice) holdBack(w state.Desired, s state.NodeState, d device.Device, name string,
+func (c *Choice) holdBack(desired state.Desired, s state.NodeState, d device.Device, name string,
 	found []device.Reason) bool {
-	reasons := withApproval(w, s, d, found, true)
+	reasons := withApproval(desired, s, d, found, true)
 	if !isUnapproved(reasons) {
 		return false
 	}
@@ -116,26 +117,27 @@ func (c *Choice) holdBack(w state.Desired, s state.NodeState, d device.Device, n
 }
 
 // WaitForApproval is the note of a node whose devices cannot be used before they are approved.
-func WaitForApproval(w state.Desired, c Choice) string {
+func WaitForApproval(d state.Desired, c Choice) string {
 	return fmt.Sprintf("volume group %s is not created on node %s before its devices are approved: %s: review them "+
-		"and run kubectl lvms approve; excluded has the reason of each one", w.Name, w.Node,
+		"and run kubectl lvms approve; excluded has the reason of each one", d.Name, d.Node,
 		state.Joined(device.Names(c.Unapproved)))
 }
 
 // UsedApprovals returns the approvals of devices that are about to be used, or an error if one is not approved. It
 // returns none if the device class requires no approval.
-func UsedApprovals(w state.Desired, s state.NodeState, devices []device.Device) ([]v1alpha1.LVMDeviceApproval, error) {
-	if !w.RequiresApproval() {
+func UsedApprovals(desired state.Desired, s state.NodeState, devices []device.Device) ([]v1alpha1.LVMDeviceApproval,
+	error) {
+	if !desired.RequiresApproval() {
 		return nil, nil
 	}
 	pvs := state.PhysicalVolumes(s.Report)
 	var used []v1alpha1.LVMDeviceApproval
 	for _, d := range devices {
 		_, found := examine(s, pvs, d.Number)
-		approval := ApprovalOf(w, s, d, found)
+		approval := ApprovalOf(desired, s, d, found)
 		if approval == nil {
 			return nil, fmt.Errorf("device %s of node %s is not used: it is not approved for device class %s", d.Name,
-				w.Node, w.Name)
+				desired.Node, desired.Name)
 		}
 		used = append(used, *approval)
 	}

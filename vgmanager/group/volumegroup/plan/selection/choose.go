@@ -42,49 +42,49 @@ type Choice struct {
 }
 
 // Choose applies the selectors of the node.
-func Choose(w state.Desired, s state.NodeState, vg *lvm.VG) Choice {
+func Choose(d state.Desired, s state.NodeState, vg *lvm.VG) Choice {
 	c := Choice{}
 	pvs := state.PhysicalVolumes(s.Report)
-	taken := c.named(w, s, vg, pvs)
-	if state.Discovers(w.Selectors) {
-		c.discovered(w, s, pvs, vg != nil, taken)
+	taken := c.named(d, s, vg, pvs)
+	if state.Discovers(d.Selectors) {
+		c.discovered(d, s, pvs, vg != nil, taken)
 	}
 	c.awaitListing(s)
-	c.keepSectorSize(w, s, vg)
+	c.keepSectorSize(d, s, vg)
 	slices.SortFunc(c.Excluded, func(a, b v1alpha1.ExcludedDevice) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
 
 // named applies the paths of the selectors, and returns the devices that they lead to.
-func (c *Choice) named(w state.Desired, s state.NodeState, vg *lvm.VG,
+func (c *Choice) named(d state.Desired, s state.NodeState, vg *lvm.VG,
 	pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Disks.Paths {
 		if path.Err != nil {
-			c.unresolved(w, path)
+			c.unresolved(d, path)
 			continue
 		}
 		if taken[path.Number] {
 			continue
 		}
 		taken[path.Number] = true
-		if !isOwnPV(w, s, pvs[path.Number]) {
-			c.judgeNamed(w, s, vg, pvs, path)
+		if !isOwnPV(d, s, pvs[path.Number]) {
+			c.judgeNamed(d, s, vg, pvs, path)
 		}
 	}
-	c.keepWhole(w)
+	c.keepWhole(d)
 	return taken
 }
 
 // isOwnPV returns true for a physical volume of the group with the name of the device class, unless it is to be
 // destroyed.
-func isOwnPV(w state.Desired, s state.NodeState, pv device.PV) bool {
-	return pv.Group == w.Group() && slices.ContainsFunc(ownership.NamedGroups(w, s.Report),
+func isOwnPV(d state.Desired, s state.NodeState, pv device.PV) bool {
+	return pv.Group == d.Group() && slices.ContainsFunc(ownership.NamedGroups(d, s.Report),
 		func(vg *lvm.VG) bool { return vg.UUID == pv.GroupUUID })
 }
 
 // keepWhole drops the wipes of volume groups of which another device cannot be wiped.
-func (c *Choice) keepWhole(w state.Desired) {
+func (c *Choice) keepWhole(desired state.Desired) {
 	wiped := func(d device.Device) bool {
 		return slices.ContainsFunc(c.Wipes, func(t state.WipeTarget) bool { return state.IsOn(d, t.Device) })
 	}
@@ -110,60 +110,60 @@ func (c *Choice) keepWhole(w state.Desired) {
 			continue // they wait for their approval
 		}
 		c.problem(state.EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s",
-			t.Path, w.Node, w.Name, device.Messages(reasons))
+			t.Path, desired.Node, desired.Name, device.Messages(reasons))
 	}
 	c.Wipes = whole
 }
 
-func (c *Choice) judgeNamed(w state.Desired, s state.NodeState, vg *lvm.VG, pvs map[device.Number]device.PV,
+func (c *Choice) judgeNamed(desired state.Desired, s state.NodeState, vg *lvm.VG, pvs map[device.Number]device.PV,
 	path state.Path) {
-	d, reasons := namedReasons(w, s, pvs, path)
-	if why := movedPath(w, s, vg, path, d); why != "" {
+	d, reasons := namedReasons(desired, s, pvs, path)
+	if why := movedPath(desired, s, vg, path, d); why != "" {
 		reasons = append(reasons, device.Reason{Code: device.PathMoved, Message: why})
 	}
 	if len(reasons) == 0 {
-		if !c.holdBack(w, s, d, path.Path, nil) {
+		if !c.holdBack(desired, s, d, path.Path, nil) {
 			c.Candidates = append(c.Candidates, d)
 		}
 		return
 	}
-	if target, ok := newWipeTarget(w, s, path, d, reasons); ok {
-		refusal := wipeRefusal(w, s, vg, target)
+	if target, ok := newWipeTarget(desired, s, path, d, reasons); ok {
+		refusal := wipeRefusal(desired, s, vg, target)
 		if refusal == "" {
-			if !c.holdBack(w, s, d, path.Path, reasons) {
+			if !c.holdBack(desired, s, d, path.Path, reasons) {
 				c.Wipes = append(c.Wipes, target)
 			}
 			return
 		}
 		reasons = append(reasons, device.Reason{Code: device.NotWiped, Message: "is not wiped: " + refusal})
 	} else {
-		reasons = withWays(w, s, d, reasons)
+		reasons = withWays(desired, s, d, reasons)
 	}
-	c.exclude(path.Path, withApproval(w, s, d, reasons, false))
+	c.exclude(path.Path, withApproval(desired, s, d, reasons, false))
 	if onlyContent(reasons) || isShared(reasons) {
 		c.Blocked++
 	}
 	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
 		c.problem(state.EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s",
-			path.Path, w.Node, w.Name, device.Messages(reasons))
+			path.Path, desired.Node, desired.Name, device.Messages(reasons))
 	}
 }
 
 // namedReasons returns the device of a path and all reasons against it that also apply to a named device.
-func namedReasons(w state.Desired, s state.NodeState, pvs map[device.Number]device.PV, path state.Path) (device.Device,
-	[]device.Reason) {
+func namedReasons(desired state.Desired, s state.NodeState, pvs map[device.Number]device.PV,
+	path state.Path) (device.Device, []device.Reason) {
 	d, reasons := examine(s, pvs, path.Number)
 	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
 		return slices.Contains(
 			acceptedWhenNamed, r.Code)
 	})
-	selector := state.SelectorAt(w, path.Selector)
+	selector := state.SelectorAt(desired, path.Selector)
 	for _, lack := range state.Mismatches(&selector, d) {
 		reasons = append(reasons, device.Reason{Code: device.NotSelected,
 			Message: lack + ", so the deviceSelector that names it does not match"})
 	}
-	reasons = append(append(reasons, conflicts(w, s, d, true)...), sharedWith(s, d)...)
-	if devicerequests.ActionFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
+	reasons = append(append(reasons, conflicts(desired, s, d, true)...), sharedWith(s, d)...)
+	if devicerequests.ActionFor(desired, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "has a Remove request (deviceRequests): remove the request to use the device again, or " +
 				"remove the path from the deviceSelector"})
@@ -181,14 +181,14 @@ var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 
 // CheckProbed returns an error unless each device was read and found blank in this reconcile. A device that only
 // appeared in the second observation was not read; the next reconcile uses it.
-func CheckProbed(w state.Desired, s state.NodeState, devices []device.Device) error {
+func CheckProbed(desired state.Desired, s state.NodeState, devices []device.Device) error {
 	for _, d := range devices {
 		reasons, ok := s.Disks.Probed[d.Number]
 		reasons = slices.DeleteFunc(slices.Clone(reasons),
 			func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
 		if !ok || len(reasons) > 0 {
 			return fmt.Errorf("device %s of node %s was not found blank in this reconcile; the next one reads it again",
-				d.Name, w.Node)
+				d.Name, desired.Node)
 		}
 	}
 	return nil
@@ -223,42 +223,42 @@ func merge(reasons, probed []device.Reason) []device.Reason {
 
 // unresolved handles a path that does not lead to a device. It must not cause any change, in particular no removal,
 // because udev's links can disappear and return.
-func (c *Choice) unresolved(w state.Desired, path state.Path) {
+func (c *Choice) unresolved(d state.Desired, path state.Path) {
 	missing := errors.Is(path.Err, device.ErrMissing)
 	switch {
 	case path.Optional && missing:
 	case missing:
 		c.problem(state.EventDevicePathCheckFailed,
 			"device %s does not exist on node %s: attach it, or correct the paths of device class %s",
-			path.Path, w.Node, w.Name)
+			path.Path, d.Node, d.Name)
 	default:
 		c.problem(state.EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: %v",
-			path.Path, w.Node, w.Name, path.Err)
+			path.Path, d.Node, d.Name, path.Err)
 	}
 }
 
 // discovered applies the selectors to all devices of the node that are not named.
-func (c *Choice) discovered(w state.Desired, s state.NodeState, pvs map[device.Number]device.PV, exists bool,
+func (c *Choice) discovered(desired state.Desired, s state.NodeState, pvs map[device.Number]device.PV, exists bool,
 	named map[device.Number]bool) {
 	for _, d := range s.Devices {
-		if named[d.Number] || isOwnPV(w, s, pvs[d.Number]) {
+		if named[d.Number] || isOwnPV(desired, s, pvs[d.Number]) {
 			continue
 		}
-		reasons, ok := discoveredReasons(w, s, pvs, d, exists)
+		reasons, ok := discoveredReasons(desired, s, pvs, d, exists)
 		switch {
 		case !ok:
 		case len(reasons) == 0:
-			if !c.holdBack(w, s, d, d.Name, nil) {
+			if !c.holdBack(desired, s, d, d.Name, nil) {
 				c.Candidates = append(c.Candidates, d)
 			}
 		default:
-			c.exclude(d.Name, withApproval(w, s, d, reasons, false))
+			c.exclude(d.Name, withApproval(desired, s, d, reasons, false))
 			c.Waiting = c.Waiting || allOf(reasons, device.TooYoung)
 			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) || isShared(reasons) {
 				c.Blocked++
 			}
-			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, d) != "" {
-				c.problem(state.EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node,
+			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(desired, d) != "" {
+				c.problem(state.EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, desired.Node,
 					device.Messages(reasons))
 			}
 		}
@@ -267,29 +267,29 @@ func (c *Choice) discovered(w state.Desired, s state.NodeState, pvs map[device.N
 
 // discoveredReasons returns the reasons against a discovered device. It returns false if the device class does not
 // select the device.
-func discoveredReasons(w state.Desired, s state.NodeState, pvs map[device.Number]device.PV, d device.Device,
+func discoveredReasons(desired state.Desired, s state.NodeState, pvs map[device.Number]device.PV, d device.Device,
 	exists bool) ([]device.Reason, bool) {
 	_, reasons := examine(s, pvs, d.Number)
 	if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) ||
-		!state.Finds(w.Selectors, d) {
+		!state.Finds(desired.Selectors, d) {
 		return nil, false
 	}
 	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
-		return r.Code == device.Removable && state.AllowsRemovable(w.Selectors, d)
+		return r.Code == device.Removable && state.AllowsRemovable(desired.Selectors, d)
 	})
-	if devicerequests.ActionFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
+	if devicerequests.ActionFor(desired, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "has a Remove request (deviceRequests): remove the request to use the device again"})
 	}
-	reasons = append(append(reasons, conflicts(w, s, d, false)...), sharedWith(s, d)...)
+	reasons = append(append(reasons, conflicts(desired, s, d, false)...), sharedWith(s, d)...)
 	if len(reasons) > 0 {
 		return reasons, true
 	}
-	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
+	dynamic := desired.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
 	switch {
-	case exists && !dynamic && !w.RequiresApproval():
+	case exists && !dynamic && !desired.RequiresApproval():
 		what := "appeared"
-		if haveLabels(w.Selectors) {
+		if haveLabels(desired.Selectors) {
 			what = "appeared or was labeled"
 		}
 		return []device.Reason{{Code: device.NotAtCreation, Message: what + " after the volume group was created, " +
@@ -316,7 +316,7 @@ var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.
 // conflicts returns a reason if another device class selects the device too. A class that names the device has
 // priority over one that discovers it. If both name it or both discover it, no class gets it, because the result must
 // not depend on the order of the reconciles.
-func conflicts(w state.Desired, s state.NodeState, d device.Device, named bool) []device.Reason {
+func conflicts(desired state.Desired, s state.NodeState, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
 		if named {
@@ -324,12 +324,12 @@ func conflicts(w state.Desired, s state.NodeState, d device.Device, named bool) 
 		}
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: message}}
 	}
-	if others := findersOf(w, d); others != "" && !named {
+	if others := findersOf(desired, d); others != "" && !named {
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass,
 			Message: fmt.Sprintf(
 				"is selected by device class %s as well as by %s: change their deviceSelectors so that only one "+
 					"selects it",
-				others, w.Name)}}
+				others, desired.Name)}}
 	}
 	return nil
 }
@@ -345,9 +345,9 @@ func namersOf(s state.NodeState, d device.Device) string {
 	return strings.Join(names, ", ")
 }
 
-func findersOf(w state.Desired, d device.Device) string {
+func findersOf(desired state.Desired, d device.Device) string {
 	var names []string
-	for _, o := range w.Others {
+	for _, o := range desired.Others {
 		if state.Finds(o.Selectors, d) {
 			names = append(names, o.Name)
 		}

@@ -56,19 +56,19 @@ func presentGroups(s state.NodeState) []state.PresentGroup {
 
 // PlanNamesake is the plan while a volume group that is to be destroyed has the name of the device class: LVM would
 // confuse it with the one of the device class. It returns nil if there is none.
-func PlanNamesake(w state.Desired, s state.NodeState) *state.Plan {
+func PlanNamesake(d state.Desired, s state.NodeState) *state.Plan {
 	groups := presentGroups(s)
 	at := slices.IndexFunc(groups, func(g state.PresentGroup) bool {
-		return g.Name == w.Name &&
-			ownership.ToBeDestroyed(w, g)
+		return g.Name == d.Name &&
+			ownership.ToBeDestroyed(d, g)
 	})
-	own := ownership.GroupOf(w, s)
+	own := ownership.GroupOf(d, s)
 	if at < 0 || groups[at].VG == nil && own != nil {
 		return nil
 	}
-	c := Choose(w, s, own)
+	c := Choose(d, s, own)
 	p := &state.Plan{State: v1alpha1.VGStatusProgressing, Excluded: c.Excluded, Problems: c.Problems,
-		Lost: own == nil && lostdevices.WasThere(w, s)}
+		Lost: own == nil && lostdevices.WasThere(d, s)}
 	for _, target := range c.Wipes {
 		if target.Destroys(groups[at].UUID) {
 			p.Action = wipeAction(target)
@@ -79,7 +79,7 @@ func PlanNamesake(w state.Desired, s state.NodeState) *state.Plan {
 	problem := state.Problem{Event: state.EventForeignVolumeGroup,
 		Message: fmt.Sprintf(
 			"%s on node %s is not destroyed, although "+"wipeVolumeGroups of device class %s lists it: %s", groups[at],
-			w.Node, w.Name, notDestroyed(w, s, groups[at]))}
+			d.Node, d.Name, notDestroyed(d, s, groups[at]))}
 	if own != nil {
 		problem = ownership.NamesakeProblem(problem.Message)
 	}
@@ -88,8 +88,8 @@ func PlanNamesake(w state.Desired, s state.NodeState) *state.Plan {
 }
 
 // notDestroyed returns why a volume group is not destroyed.
-func notDestroyed(w state.Desired, s state.NodeState, g state.PresentGroup) string {
-	if refusal := destructionRefusal(w, s, g); refusal != "" {
+func notDestroyed(d state.Desired, s state.NodeState, g state.PresentGroup) string {
+	if refusal := destructionRefusal(d, s, g); refusal != "" {
 		return refusal
 	}
 	return "see excluded for why its devices cannot be wiped"
@@ -97,24 +97,25 @@ func notDestroyed(w state.Desired, s state.NodeState, g state.PresentGroup) stri
 
 // destructionRefusal returns why a volume group that a selector lists in wipeVolumeGroups is not destroyed, or "".
 // DestructionProblem has the rules that depend on a fresh read.
-func destructionRefusal(w state.Desired, s state.NodeState, g state.PresentGroup) string {
-	here := ownership.IsOfCluster(w, g.Tags) && ownership.TagValue(&lvm.VG{Tags: g.Tags},
-		wellknown.NodeTagPrefix) == w.Node
+func destructionRefusal(desired state.Desired, s state.NodeState, g state.PresentGroup) string {
+	here := ownership.IsOfCluster(desired, g.Tags) && ownership.TagValue(&lvm.VG{Tags: g.Tags},
+		wellknown.NodeTagPrefix) == desired.Node
 	class := ownership.TagValue(&lvm.VG{Tags: g.Tags}, wellknown.ClassTagPrefix)
 	var others []string
 	unlisted, foreignHost := false, g.SystemID != ""
 	for _, d := range g.Devices {
-		selector, path := selectorOf(w, s, d)
-		if path == "" || !ownership.ListsGroup(w, &selector, g) {
+		selector, path := selectorOf(desired, s, d)
+		if path == "" || !ownership.ListsGroup(desired, &selector, g) {
 			others = append(others, d.Name)
 		}
 		unlisted = unlisted || !ownership.IsByUUID(&selector, g)
 	}
 	switch {
-	case ownership.SharerOf(w, g.Name) != "":
-		return fmt.Sprintf("%s is used by device class %s of this node (existingVolumeGroup)", g, ownership.SharerOf(w,
-			g.Name))
-	case here && slices.ContainsFunc(w.Others, func(o state.Other) bool { return o.Name == class || o.Name == g.Name }):
+	case ownership.SharerOf(desired, g.Name) != "":
+		return fmt.Sprintf("%s is used by device class %s of this node (existingVolumeGroup)", g,
+			ownership.SharerOf(desired, g.Name))
+	case here && slices.ContainsFunc(desired.Others,
+		func(o state.Other) bool { return o.Name == class || o.Name == g.Name }):
 		return fmt.Sprintf("%s belongs to device class %s of this node", g, class)
 	case len(others) > 0:
 		return fmt.Sprintf("%s also has the devices %s: it is only destroyed if all its devices are in paths or "+
@@ -148,14 +149,14 @@ func openProblem(vg *lvm.VG) string {
 
 // selectorOf returns the selector that names a device, or the disk that contains it, and the path. The path is "" if
 // there is none.
-func selectorOf(w state.Desired, s state.NodeState, d device.Device) (v1alpha1.DeviceSelector, string) {
+func selectorOf(desired state.Desired, s state.NodeState, d device.Device) (v1alpha1.DeviceSelector, string) {
 	for _, p := range s.Disks.Paths {
 		if p.Err != nil {
 			continue
 		}
 		at := slices.IndexFunc(s.Devices, func(o device.Device) bool { return o.Number == p.Number })
 		if p.Number == d.Number || at >= 0 && state.IsOn(d, s.Devices[at]) {
-			return state.SelectorAt(w, p.Selector), p.Path
+			return state.SelectorAt(desired, p.Selector), p.Path
 		}
 	}
 	return v1alpha1.DeviceSelector{}, ""
@@ -205,22 +206,22 @@ func DescribeDestroyed(vg *lvm.VG) string {
 
 // withWays adds to the reasons against a named device how a volume group of another owner on it can be used or
 // destroyed.
-func withWays(w state.Desired, s state.NodeState, d device.Device, reasons []device.Reason) []device.Reason {
+func withWays(desired state.Desired, s state.NodeState, d device.Device, reasons []device.Reason) []device.Reason {
 	groups := groupsOn(s, d)
 	list := slices.Clone(reasons)
 	for i := range list {
-		if list[i].Code != device.InVolumeGroup || len(groups) == 0 || ownership.IsOfCluster(w, groups[0].Tags) {
+		if list[i].Code != device.InVolumeGroup || len(groups) == 0 || ownership.IsOfCluster(desired, groups[0].Tags) {
 			continue
 		}
 		g := groups[0]
 		if state.IsOfProduct(g.Tags) {
 			list[i].Message += fmt.Sprintf("; to use it with its volumes, add to a device class: adopt: [{node: %s, "+
-				"volumeGroupUUID: %s}]", w.Node, g.UUID)
+				"volumeGroupUUID: %s}]", desired.Node, g.UUID)
 		} else {
 			list[i].Message += fmt.Sprintf("; to use it with its volumes, create a device class with "+
 				"existingVolumeGroup: %s", g.Name)
 		}
-		list[i].Message += "; " + ownership.WipeHint(w, g.UUID)
+		list[i].Message += "; " + ownership.WipeHint(desired, g.UUID)
 	}
 	return list
 }

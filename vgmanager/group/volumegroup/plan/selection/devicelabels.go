@@ -36,9 +36,9 @@ func LabelsOf(labels []v1alpha1.DeviceLabels, id string) map[string]string {
 }
 
 // NeedsLabels returns true if the labels of devices decide which devices the device class uses.
-func NeedsLabels(w state.Desired) bool {
-	return !w.Deleting && (haveLabels(w.Selectors) ||
-		slices.ContainsFunc(w.Others, func(o state.Other) bool { return haveLabels(o.Selectors) }))
+func NeedsLabels(d state.Desired) bool {
+	return !d.Deleting && (haveLabels(d.Selectors) ||
+		slices.ContainsFunc(d.Others, func(o state.Other) bool { return haveLabels(o.Selectors) }))
 }
 
 func haveLabels(selectors []v1alpha1.DeviceSelector) bool {

@@ -17,17 +17,17 @@ func NeedsPeers(s state.NodeState, a state.Action) bool {
 
 // CheckPeers returns an error unless no other node sees the devices, according to node statuses that were read in this
 // reconcile. A disk without a WWN cannot be compared.
-func CheckPeers(w state.Desired, s state.NodeState, devices ...device.Device) error {
+func CheckPeers(desired state.Desired, s state.NodeState, devices ...device.Device) error {
 	for _, d := range devices {
 		if len(state.DisksBelow(s.Devices, d)) == 0 {
 			continue
 		}
 		if s.Disks.Peers == nil || !s.Disks.Peers.Lists(state.DisksBelow(s.Devices, d)) {
 			return fmt.Errorf("device %s of node %s is not used yet: it was not compared with the disks of other "+
-				"nodes in this reconcile; the next one compares it", d.Name, w.Node)
+				"nodes in this reconcile; the next one compares it", d.Name, desired.Node)
 		}
 		if reasons := sharedWith(s, d); len(reasons) > 0 {
-			return fmt.Errorf("device %s of node %s is not used: it %s", d.Name, w.Node, device.Messages(reasons))
+			return fmt.Errorf("device %s of node %s is not used: it %s", d.Name, desired.Node, device.Messages(reasons))
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func (c *Choice) awaitListing(s state.NodeState) {
 }
 
 // WaitForListing is the note of a node whose devices are not in its node status yet.
-func WaitForListing(w state.Desired, c Choice) string {
+func WaitForListing(d state.Desired, c Choice) string {
 	return fmt.Sprintf("waiting until the node status of node %s lists %s, so that no other node takes the same disk",
-		w.Node, strings.Join(state.Shorten(c.Unlisted), ", "))
+		d.Node, strings.Join(state.Shorten(c.Unlisted), ", "))
 }

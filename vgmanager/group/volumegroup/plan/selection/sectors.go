@@ -13,7 +13,7 @@ import (
 
 // keepSectorSize excludes devices whose logical sectors have another size than those of the volume group, before
 // anything is wiped: LVM does not create or extend a group with both (allow_mixed_block_sizes in lvm.conf(5)).
-func (c *Choice) keepSectorSize(w state.Desired, s state.NodeState, vg *lvm.VG) {
+func (c *Choice) keepSectorSize(desired state.Desired, s state.NodeState, vg *lvm.VG) {
 	size := c.sectorSize(s, vg)
 	if size == 0 {
 		return
@@ -22,11 +22,11 @@ func (c *Choice) keepSectorSize(w state.Desired, s state.NodeState, vg *lvm.VG) 
 	leave := func(d device.Device, name string, reasons []device.Reason) {
 		reasons = append(slices.Clone(reasons), device.Reason{Code: device.OtherSectorSize, Message: fmt.Sprintf(
 			"has logical sectors of %d bytes, but those of the other devices of device class %s have %d: LVM does not "+
-				"use both in one volume group; use it in another device class", d.SectorSize, w.Name, size)})
+				"use both in one volume group; use it in another device class", d.SectorSize, desired.Name, size)})
 		c.exclude(name, reasons)
 		if isRequired(s, d) {
 			c.problem(state.EventDevicePathCheckFailed,
-				"device %s of node %s cannot be used for device class %s: it %s", name, w.Node, w.Name,
+				"device %s of node %s cannot be used for device class %s: it %s", name, desired.Node, desired.Name,
 				device.Messages(reasons))
 		}
 	}

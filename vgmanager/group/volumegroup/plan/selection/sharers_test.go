@@ -9,12 +9,12 @@ import (
 )
 
 func TestAVolumeGroupThatAnotherClassUsesIsNotDestroyed(t *testing.T) {
-	w := state.Desired{Name: "vg1", Node: "n1", Sharers: []state.Sharer{{Name: "apps", Group: "data", Pool: "pool"}}}
-	if why := protectedGroup(w, "data", nil); !strings.Contains(why, "which device class apps uses") {
+	d := state.Desired{Name: "vg1", Node: "n1", Sharers: []state.Sharer{{Name: "apps", Group: "data", Pool: "pool"}}}
+	if why := protectedGroup(d, "data", nil); !strings.Contains(why, "which device class apps uses") {
 		t.Errorf("its devices are wiped: %q", why)
 	}
 	s := state.NodeState{Report: &lvm.Report{VGs: []lvm.VG{{Name: "data", UUID: "vg", Attr: "wz--n-"}}}}
-	if why := destructionRefusal(w, s, state.PresentGroup{Name: "data", UUID: "vg"}); !strings.Contains(why,
+	if why := destructionRefusal(d, s, state.PresentGroup{Name: "data", UUID: "vg"}); !strings.Contains(why,
 		"used by device class apps") {
 		t.Errorf("it is destroyed: %q", why)
 	}

@@ -37,28 +37,28 @@ func Judge(classes []ClassState, d device.Device) []Verdict {
 // Reasons returns the Reasons of a device class against a device. It returns false if the class does not select the
 // device.
 func (c ClassState) Reasons(d device.Device) ([]device.Reason, bool) {
-	w := c.Desired
+	desired := c.Desired
 	s := c.Node
 	pvs := state.PhysicalVolumes(s.Report)
-	if isOwnPV(w, s, pvs[d.Number]) {
+	if isOwnPV(desired, s, pvs[d.Number]) {
 		return nil, true
 	}
 	if at := slices.IndexFunc(s.Disks.Paths, func(p state.Path) bool {
 		return p.Err == nil &&
 			p.Number == d.Number
 	}); at >= 0 {
-		_, reasons := namedReasons(w, s, pvs, s.Disks.Paths[at])
-		_, wipeable := newWipeTarget(w, s, s.Disks.Paths[at], d, reasons)
-		return withApproval(w, s, d, reasons, len(reasons) == 0 || wipeable), true
+		_, reasons := namedReasons(desired, s, pvs, s.Disks.Paths[at])
+		_, wipeable := newWipeTarget(desired, s, s.Disks.Paths[at], d, reasons)
+		return withApproval(desired, s, d, reasons, len(reasons) == 0 || wipeable), true
 	}
-	if w.UsesExisting() || !state.Discovers(w.Selectors) {
+	if desired.UsesExisting() || !state.Discovers(desired.Selectors) {
 		return nil, false
 	}
-	if !state.Finds(w.Selectors, d) {
+	if !state.Finds(desired.Selectors, d) {
 		return []device.Reason{{Code: device.NotSelected}}, true
 	}
-	reasons, selected := discoveredReasons(w, s, pvs, d, ownership.GroupOf(w, s) != nil)
-	return withApproval(w, s, d, reasons, selected && len(reasons) == 0), selected
+	reasons, selected := discoveredReasons(desired, s, pvs, d, ownership.GroupOf(desired, s) != nil)
+	return withApproval(desired, s, d, reasons, selected && len(reasons) == 0), selected
 }
 
 // ofClass are the codes that depend on the device class, not on the device.

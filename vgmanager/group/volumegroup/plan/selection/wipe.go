@@ -12,7 +12,7 @@ import (
 )
 
 // protected returns why a device with a label that LVM does not list is not wiped, or "".
-func protected(h state.Hidden, w state.Desired, target state.WipeTarget, number device.Number) string {
+func protected(h state.Hidden, d state.Desired, target state.WipeTarget, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
 	case h.Err != nil:
@@ -21,17 +21,17 @@ func protected(h state.Hidden, w state.Desired, target state.WipeTarget, number 
 	case !known:
 		return unresolvedPV
 	}
-	return protectedLabel(w, target, pv)
+	return protectedLabel(d, target, pv)
 }
 
 // newWipeTarget returns the device of a path as a target. It returns false if its selector does not allow the device to
 // be wiped, or if its content is not the only reason against it.
-func newWipeTarget(w state.Desired, s state.NodeState, path state.Path, d device.Device, reasons []device.Reason) (
-	state.WipeTarget, bool) {
-	selector := state.SelectorAt(w, path.Selector)
+func newWipeTarget(desired state.Desired, s state.NodeState, path state.Path, d device.Device,
+	reasons []device.Reason) (state.WipeTarget, bool) {
+	selector := state.SelectorAt(desired, path.Selector)
 	t := state.WipeTarget{Device: d, Path: path.Path, Named: true}
 	for _, g := range groupsOn(s, d) {
-		if ownership.ListsGroup(w, &selector, g) && ownership.ToBeDestroyed(w, g) {
+		if ownership.ListsGroup(desired, &selector, g) && ownership.ToBeDestroyed(desired, g) {
 			t.Groups = append(t.Groups, g)
 			t.Named = t.Named && ownership.IsByUUID(&selector, g)
 		}
@@ -95,19 +95,19 @@ func wipeAction(t state.WipeTarget) state.Action {
 }
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
-func wipeRefusal(w state.Desired, s state.NodeState, vg *lvm.VG, target state.WipeTarget) string {
+func wipeRefusal(d state.Desired, s state.NodeState, vg *lvm.VG, target state.WipeTarget) string {
 	for _, g := range target.Groups {
-		if why := destructionRefusal(w, s, g); why != "" {
+		if why := destructionRefusal(d, s, g); why != "" {
 			return why
 		}
 	}
-	if why := protectedOn(w, s, target); why != "" {
+	if why := protectedOn(d, s, target); why != "" {
 		return why
 	}
-	if why := alreadyWiped(w, s, target); why != "" {
+	if why := alreadyWiped(d, s, target); why != "" {
 		return why
 	}
-	if byKernelName(target) && hasMembers(s, vg) && !target.Named && !w.RequiresApproval() {
+	if byKernelName(target) && hasMembers(s, vg) && !target.Named && !d.RequiresApproval() {
 		return fmt.Sprintf("a name of the kernel can lead to another disk after each start, and the volume group "+
 			"exists already: name the disk by a link in /dev/disk/by-id or /dev/disk/by-path instead of %s",
 			target.Path)
@@ -120,7 +120,7 @@ const unresolvedPV = "it is a physical volume, and LVM cannot determine its volu
 
 // protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
 // "".
-func protectedOn(w state.Desired, s state.NodeState, target state.WipeTarget) string {
+func protectedOn(d state.Desired, s state.NodeState, target state.WipeTarget) string {
 	pvs := state.PhysicalVolumes(s.Report)
 	for _, part := range s.Devices {
 		if !state.IsOn(part, target.Device) {
@@ -128,9 +128,9 @@ func protectedOn(w state.Desired, s state.NodeState, target state.WipeTarget) st
 		}
 		why := ""
 		if pv, listed := pvs[part.Number]; listed {
-			why = Protected(w, s.Report, target, pv)
+			why = Protected(d, s.Report, target, pv)
 		} else if part.Signature == device.SignatureLVM {
-			why = protected(s.Disks.Hidden, w, target, part.Number)
+			why = protected(s.Disks.Hidden, d, target, part.Number)
 		}
 		if why != "" {
 			return why
@@ -140,7 +140,7 @@ func protectedOn(w state.Desired, s state.NodeState, target state.WipeTarget) st
 }
 
 // Protected returns why a physical volume that LVM lists is not wiped, or "".
-func Protected(w state.Desired, report *lvm.Report, target state.WipeTarget, pv device.PV) string {
+func Protected(d state.Desired, report *lvm.Report, target state.WipeTarget, pv device.PV) string {
 	if pv.Group != "" && target.Destroys(pv.GroupUUID) {
 		return ""
 	}
@@ -154,17 +154,17 @@ func Protected(w state.Desired, report *lvm.Report, target state.WipeTarget, pv 
 	if vg == nil {
 		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
 	}
-	return protectedGroup(w, pv.Group, vg.Tags)
+	return protectedGroup(d, pv.Group, vg.Tags)
 }
 
 // ProtectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
 // labeled: the device has the signature of a physical volume.
-func ProtectedByLabels(w state.Desired, target state.WipeTarget, pvs []lvm.LabeledPV, number device.Number,
+func ProtectedByLabels(d state.Desired, target state.WipeTarget, pvs []lvm.LabeledPV, number device.Number,
 	labeled bool) string {
 	at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == number })
 	switch {
 	case at >= 0:
-		return protectedLabel(w, target, pvs[at])
+		return protectedLabel(d, target, pvs[at])
 	case labeled:
 		return unresolvedPV
 	}
@@ -172,7 +172,7 @@ func ProtectedByLabels(w state.Desired, target state.WipeTarget, pvs []lvm.Label
 }
 
 // protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
-func protectedLabel(w state.Desired, target state.WipeTarget, pv lvm.LabeledPV) string {
+func protectedLabel(d state.Desired, target state.WipeTarget, pv lvm.LabeledPV) string {
 	switch {
 	case pv.VGUUID != "" && target.Destroys(pv.VGUUID):
 		return ""
@@ -181,20 +181,20 @@ func protectedLabel(w state.Desired, target state.WipeTarget, pv lvm.LabeledPV) 
 	case pv.VGName == "":
 		return ""
 	}
-	return protectedGroup(w, pv.VGName, pv.VGTags)
+	return protectedGroup(d, pv.VGName, pv.VGTags)
 }
 
 // protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
 // product are protected, from this and from other nodes, and so is a group with the name of the device class.
-func protectedGroup(w state.Desired, name string, tags []string) string {
+func protectedGroup(d state.Desired, name string, tags []string) string {
 	switch {
 	case state.IsOfProduct(tags):
 		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
 			strings.Join(tags, ", "))
-	case ownership.SharerOf(w, name) != "":
+	case ownership.SharerOf(d, name) != "":
 		return fmt.Sprintf("it is a physical volume of volume group %s, which device class %s uses "+
-			"(existingVolumeGroup)", name, ownership.SharerOf(w, name))
-	case name == w.Name:
+			"(existingVolumeGroup)", name, ownership.SharerOf(d, name))
+	case name == d.Name:
 		return fmt.Sprintf("it is a physical volume of volume group %s, which has the name of the device class", name)
 	}
 	return ""

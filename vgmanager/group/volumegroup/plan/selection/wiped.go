@@ -15,8 +15,8 @@ import (
 )
 
 // NewWipeRecord returns the record of a wipe that is about to start.
-func NewWipeRecord(w state.Desired, s state.NodeState, target state.WipeTarget, now time.Time) state.WipeRecord {
-	record := state.WipeRecord{Class: string(w.UID), ID: target.Key(s), Name: target.Path, Found: target.Found(),
+func NewWipeRecord(d state.Desired, s state.NodeState, target state.WipeTarget, now time.Time) state.WipeRecord {
+	record := state.WipeRecord{Class: string(d.UID), ID: target.Key(s), Name: target.Path, Found: target.Found(),
 		Time: now}
 	for _, name := range target.Names(s) {
 		if name != record.ID {
@@ -31,16 +31,16 @@ func NewWipeRecord(w state.Desired, s state.NodeState, target state.WipeTarget, 
 
 // wipeRecords returns the records for the device class: those of this node, and those of the node status that the node
 // lost when it was installed again.
-func wipeRecords(w state.Desired, s state.NodeState) []state.WipeRecord {
+func wipeRecords(d state.Desired, s state.NodeState) []state.WipeRecord {
 	var list []state.WipeRecord
 	for _, record := range s.Records.Wiped {
-		if record.Class == string(w.UID) {
+		if record.Class == string(d.UID) {
 			list = append(list, record)
 		}
 	}
 	for _, before := range s.Before.WipedDevices {
 		if !slices.ContainsFunc(list, func(r state.WipeRecord) bool { return r.ID == before.ID }) {
-			list = append(list, state.WipeRecord{Class: string(w.UID), ID: before.ID, Names: before.Names,
+			list = append(list, state.WipeRecord{Class: string(d.UID), ID: before.ID, Names: before.Names,
 				Groups: before.VolumeGroups, Name: before.Name, Found: before.Found, Backup: before.Backup,
 				Time: before.Time.Time, Done: true})
 		}
@@ -50,12 +50,12 @@ func wipeRecords(w state.Desired, s state.NodeState) []state.WipeRecord {
 
 // alreadyWiped returns why a device is not wiped because it was wiped before, or "". A consent that names a volume
 // group by its UUID is for this content only, so another content of the device may have been wiped before.
-func alreadyWiped(w state.Desired, s state.NodeState, target state.WipeTarget) string {
-	if w.Consent.WipedBefore && !target.Named {
+func alreadyWiped(d state.Desired, s state.NodeState, target state.WipeTarget) string {
+	if d.Consent.WipedBefore && !target.Named {
 		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
 			"second time"
 	}
-	for _, record := range wipeRecords(w, s) {
+	for _, record := range wipeRecords(d, s) {
 		at := record.Time.UTC().Format("2006-01-02 15:04 UTC")
 		switch {
 		case !record.IsOf(s, target.Device) || !record.Done && state.IsSubset(target.Found(), record.Found):
@@ -80,13 +80,13 @@ func hasMembers(s state.NodeState, vg *lvm.VG) bool {
 
 // movedPath returns why the device that a path leads to now is not used, or "": the path led to another device, which
 // is in the volume group and attached. So the names of the devices have changed, and nobody chose this device.
-func movedPath(w state.Desired, s state.NodeState, vg *lvm.VG, path state.Path, d device.Device) string {
+func movedPath(desired state.Desired, s state.NodeState, vg *lvm.VG, path state.Path, d device.Device) string {
 	if vg == nil {
 		return ""
 	}
 	for _, pv := range vg.PVs {
 		number := state.NumberOf(pv)
-		if pv.Missing || number == d.Number || !ledTo(w, s, path, pv, d) {
+		if pv.Missing || number == d.Number || !ledTo(desired, s, path, pv, d) {
 			continue
 		}
 		return fmt.Sprintf("is not the device to which %s led before: that is %s now, which is in volume group %s. "+
@@ -97,20 +97,20 @@ func movedPath(w state.Desired, s state.NodeState, vg *lvm.VG, path state.Path, 
 }
 
 // ledTo returns true if a path of the selectors led to a physical volume, and not to the device to which it leads now.
-func ledTo(w state.Desired, s state.NodeState, path state.Path, pv lvm.PV, d device.Device) bool {
+func ledTo(desired state.Desired, s state.NodeState, path state.Path, pv lvm.PV, d device.Device) bool {
 	if state.BeforeOf(s, pv.UUID).Path == path.Path {
 		return true
 	}
 	at := slices.IndexFunc(s.Devices, func(o device.Device) bool { return o.Number == state.NumberOf(pv) })
-	return at >= 0 && slices.ContainsFunc(wipeRecords(w, s), func(r state.WipeRecord) bool {
+	return at >= 0 && slices.ContainsFunc(wipeRecords(desired, s), func(r state.WipeRecord) bool {
 		return r.Done && r.Name == path.Path && r.IsOf(s, s.Devices[at]) && !r.IsOf(s, d)
 	})
 }
 
 // WipedDevices returns the records for the status. It keeps those that only the status has.
-func WipedDevices(w state.Desired, s state.NodeState) []v1alpha1.WipedDevice {
+func WipedDevices(d state.Desired, s state.NodeState) []v1alpha1.WipedDevice {
 	var list []v1alpha1.WipedDevice
-	for _, record := range wipeRecords(w, s) {
+	for _, record := range wipeRecords(d, s) {
 		if record.Done {
 			list = append(list, status(record))
 		}

@@ -188,7 +188,7 @@ func StateOf(p Plan) v1alpha1.VGState {
 }
 
 // PoolName returns the name of the thin pool of a device class, or "".
-func PoolName(w Desired) string { return poolOf(&w.Spec) }
+func PoolName(d Desired) string { return poolOf(&d.Spec) }
 
 // maxNames is the maximum number of names in a message.
 const maxNames = 10

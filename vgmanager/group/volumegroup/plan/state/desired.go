@@ -19,7 +19,7 @@ import (
 )
 
 // RequiresApproval returns true if a device of the device class must be approved before it is used.
-func (w Desired) RequiresApproval() bool { return w.Spec.Approval == v1alpha1.ApprovalRequired }
+func (d Desired) RequiresApproval() bool { return d.Spec.Approval == v1alpha1.ApprovalRequired }
 
 // Last returns the last of several reasons.
 func Last(reasons []device.Reason) device.Reason { return reasons[len(reasons)-1] }
@@ -91,36 +91,36 @@ const wipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 // NewDesired returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
 func NewDesired(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
 	cluster Cluster) (Desired, error) {
-	w := Desired{
+	d := Desired{
 		Name: object.Name, UID: object.UID, Node: node.Name, Cluster: cluster, Generation: object.Generation,
 		Spec:     object.Spec,
 		Deleting: !object.DeletionTimestamp.IsZero(),
 	}
-	_, w.Consent.WipedBefore = object.Annotations[wipedAnnotationPrefix+node.Name]
+	_, d.Consent.WipedBefore = object.Annotations[wipedAnnotationPrefix+node.Name]
 	var err error
 	var applies bool
-	if w.Selectors, applies, err = Applies(&object.Spec, node); err != nil {
-		return w, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+	if d.Selectors, applies, err = Applies(&object.Spec, node); err != nil {
+		return d, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
-	w.Leaving = !applies && !w.Deleting
+	d.Leaving = !applies && !d.Deleting
 	if untolerated := taint.Untolerated(node, object.Spec.Tolerations); untolerated != nil {
-		w.Taint = untolerated.ToString()
+		d.Taint = untolerated.ToString()
 	}
 	for i := range all {
 		selectors, applies, err := Applies(&all[i].Spec, node)
 		if err != nil {
-			return w, fmt.Errorf("LVMVolumeGroup %s: %w", all[i].Name, err)
+			return d, fmt.Errorf("LVMVolumeGroup %s: %w", all[i].Name, err)
 		}
 		if other := &all[i]; applies && other.Name != object.Name && other.Spec.ExistingVolumeGroup != "" {
-			w.Sharers = append(w.Sharers, Sharer{Name: other.Name, Group: other.Spec.ExistingVolumeGroup,
+			d.Sharers = append(d.Sharers, Sharer{Name: other.Name, Group: other.Spec.ExistingVolumeGroup,
 				Pool: poolOf(&other.Spec)})
 			continue
 		}
 		if applies && all[i].Name != object.Name && all[i].DeletionTimestamp.IsZero() {
-			w.Others = append(w.Others, Other{Name: all[i].Name, Selectors: selectors})
+			d.Others = append(d.Others, Other{Name: all[i].Name, Selectors: selectors})
 		}
 	}
-	return w, nil
+	return d, nil
 }
 
 // Other is another device class of this node that may select the same devices.
@@ -144,10 +144,10 @@ func poolOf(spec *v1alpha1.LVMVolumeGroupSpec) string {
 }
 
 // UsesExisting returns true if an administrator created the volume group of the device class.
-func (w Desired) UsesExisting() bool { return w.Spec.ExistingVolumeGroup != "" }
+func (d Desired) UsesExisting() bool { return d.Spec.ExistingVolumeGroup != "" }
 
 // Group returns the name of the volume group.
-func (w Desired) Group() string { return cmp.Or(w.Spec.ExistingVolumeGroup, w.Name) }
+func (d Desired) Group() string { return cmp.Or(d.Spec.ExistingVolumeGroup, d.Name) }
 
 // Applies returns whether a LVMVolumeGroup applies to a node, and its selectors for that node.
 func Applies(spec *v1alpha1.LVMVolumeGroupSpec, node *corev1.Node) ([]v1alpha1.DeviceSelector, bool, error) {
@@ -286,6 +286,6 @@ func FindsWithLabels(selectors []v1alpha1.DeviceSelector, d device.Device) bool 
 }
 
 // IsThisCluster returns true if the value of a tag is an identity of this cluster.
-func (w Desired) IsThisCluster(id string) bool {
-	return id == w.Cluster.ID || w.Cluster.Former != "" && id == w.Cluster.Former
+func (d Desired) IsThisCluster(id string) bool {
+	return id == d.Cluster.ID || d.Cluster.Former != "" && id == d.Cluster.Former
 }

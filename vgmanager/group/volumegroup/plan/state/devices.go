@@ -35,9 +35,9 @@ func NumberOf(pv lvm.PV) device.Number {
 }
 
 // SelectorAt returns the selector with an index, or an empty one.
-func SelectorAt(w Desired, i int) v1alpha1.DeviceSelector {
-	if i < len(w.Selectors) {
-		return w.Selectors[i]
+func SelectorAt(d Desired, i int) v1alpha1.DeviceSelector {
+	if i < len(d.Selectors) {
+		return d.Selectors[i]
 	}
 	return v1alpha1.DeviceSelector{}
 }

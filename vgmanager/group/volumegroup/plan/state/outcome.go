@@ -30,12 +30,12 @@ func Failed(exists bool) v1alpha1.VGState {
 }
 
 // HealthConditions returns the condition types of a device class' volume group.
-func HealthConditions(w Desired) []string {
+func HealthConditions(d Desired) []string {
 	types := []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy}
-	if w.Spec.ThinPoolConfig != nil {
+	if d.Spec.ThinPoolConfig != nil {
 		types = append(types, v1alpha1.ConditionThinPoolHealthy)
 	}
-	if w.Spec.RAIDConfig != nil {
+	if d.Spec.RAIDConfig != nil {
 		types = append(types, v1alpha1.ConditionRAIDHealthy)
 	}
 	return types

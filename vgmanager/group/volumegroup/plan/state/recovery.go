@@ -218,9 +218,9 @@ func UUIDsOf(volumes []v1alpha1.RecoveryVolume) []string {
 }
 
 // WithoutRecovery returns the desired state without an approved recovery.
-func WithoutRecovery(w Desired) Desired {
-	w.Open.Approved = nil
-	return w
+func WithoutRecovery(d Desired) Desired {
+	d.Open.Approved = nil
+	return d
 }
 
 // IsAttached returns true if a physical volume with LVM's mark for missing ones is on a device.

@@ -167,10 +167,10 @@ type Path struct {
 
 // ResolvePaths sets the paths of a device class and those of the other device classes. resolve returns the device that
 // a path leads to.
-func (d *Disks) ResolvePaths(w Desired, resolve func(string) (device.Number, error)) {
-	d.Paths = pathsOf(w.Selectors, resolve)
+func (d *Disks) ResolvePaths(desired Desired, resolve func(string) (device.Number, error)) {
+	d.Paths = pathsOf(desired.Selectors, resolve)
 	d.OtherPaths = map[string][]Path{}
-	for _, o := range w.Others {
+	for _, o := range desired.Others {
 		d.OtherPaths[o.Name] = pathsOf(o.Selectors, resolve)
 	}
 }
@@ -206,8 +206,8 @@ func NewNodeSnapshot(report *lvm.Report, devices []device.Device, failing map[de
 }
 
 // For returns the observation for one device class.
-func (v NodeSnapshot) For(w Desired) NodeState {
+func (v NodeSnapshot) For(d Desired) NodeState {
 	s := v.seen
-	s.Disks.ResolvePaths(w, v.resolve)
+	s.Disks.ResolvePaths(d, v.resolve)
 	return s
 }

@@ -65,16 +65,16 @@ func discardsWanted(config *v1alpha1.ThinPoolConfig) string {
 
 // IgnoresDiscards reports that a pool does not have the requested mode of discards, because it ignores discards: LVM
 // does not change that while the pool is active.
-func IgnoresDiscards(w state.Desired, pool *lvm.ThinPool) []state.Problem {
-	if discardsWanted(w.Spec.ThinPoolConfig) == "" || pool.Discards != lvm.DiscardsIgnore {
+func IgnoresDiscards(d state.Desired, pool *lvm.ThinPool) []state.Problem {
+	if discardsWanted(d.Spec.ThinPoolConfig) == "" || pool.Discards != lvm.DiscardsIgnore {
 		return nil
 	}
 	return []state.Problem{Problem(pool, v1alpha1.ReasonThinPoolMisconfigured, fmt.Sprintf(
 		"thin pool %s/%s on node %s ignores discards, so it does not take blocks back that its volumes discard, and "+
 			"LVM does not change this while the pool is active: stop the Pods that use its volumes and run on the "+
 			"node: vgchange --activate n %[1]s && lvchange --discards %[4]s %[1]s/%[2]s && vgchange --activate y "+
-			"%[1]s; or remove discards from thinPoolConfig", w.Group(), pool.Name, w.Node,
-		discardsWanted(w.Spec.ThinPoolConfig)))}
+			"%[1]s; or remove discards from thinPoolConfig", d.Group(), pool.Name, d.Node,
+		discardsWanted(d.Spec.ThinPoolConfig)))}
 }
 
 // OutOfData is LVM's health value of a pool without free data blocks. Extending the pool fixes it.
@@ -196,8 +196,8 @@ func MaxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 }
 
 // LacksPool returns true if a volume group does not have the thin pool that the last status has.
-func LacksPool(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	config := w.Spec.ThinPoolConfig
+func LacksPool(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	config := d.Spec.ThinPoolConfig
 	return config != nil && vg != nil && vg.LV(config.Name) == nil && s.Before.UUID == vg.UUID &&
 		s.Before.ThinPool != nil && s.Before.ThinPool.Name == config.Name
 }
@@ -205,21 +205,21 @@ func LacksPool(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
 // HasLost returns true if the pool that a volume group lacks had volumes of the API, and its loss was not approved.
 // A new pool would be created on the extents of their data, for example after an earlier state of the metadata was
 // restored manually.
-func HasLost(w state.Desired, s state.NodeState, vg *lvm.VG) bool {
-	approved := w.Open.Allows(v1alpha1.RecoveryRemoveLostDevices)
-	return LacksPool(w, s, vg) && len(s.Metadata.Absent) > 0 && !approved
+func HasLost(d state.Desired, s state.NodeState, vg *lvm.VG) bool {
+	approved := d.Open.Allows(v1alpha1.RecoveryRemoveLostDevices)
+	return LacksPool(d, s, vg) && len(s.Metadata.Absent) > 0 && !approved
 }
 
 // lostPoolProblems reports the missing pool.
-func lostPoolProblems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
-	if !HasLost(w, s, vg) {
+func lostPoolProblems(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+	if !HasLost(d, s, vg) {
 		return nil
 	}
 	p := Problem(nil, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
 		"volume group %s on node %s no longer has the thin pool %s with volumes of the device class: %d: its metadata "+
 			"may be from an earlier time. No new pool is created. If %s on the node has later metadata, restore it "+
 			"(vgcfgrestore --list %s); otherwise delete the claims of these volumes: a new pool is created then",
-		w.Name, w.Node, w.Spec.ThinPoolConfig.Name, len(s.Metadata.Absent), lvm.ArchiveDir, w.Name))
+		d.Name, d.Node, d.Spec.ThinPoolConfig.Name, len(s.Metadata.Absent), lvm.ArchiveDir, d.Name))
 	p.Volumes = slices.Sorted(slices.Values(s.Metadata.Absent))
 	return []state.Problem{p}
 }
@@ -238,68 +238,68 @@ func Problem(pool *lvm.ThinPool, reason, message string) state.Problem {
 }
 
 // Problems returns the problems of the pool of a thin class.
-func Problems(w state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
-	config := w.Spec.ThinPoolConfig
+func Problems(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
+	config := d.Spec.ThinPoolConfig
 	if config == nil || vg.LV(config.Name) == nil {
-		return lostPoolProblems(w, s, vg)
+		return lostPoolProblems(d, s, vg)
 	}
-	name := fmt.Sprintf("%s/%s on node %s", w.Name, config.Name, w.Node)
+	name := fmt.Sprintf("%s/%s on node %s", d.Name, config.Name, d.Node)
 	pool := vg.ThinPool(config.Name)
 	if pool == nil {
 		return []state.Problem{Problem(nil, v1alpha1.ReasonThinPoolMisconfigured,
 			fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
 	}
-	problems := Broken(w, s, pool, Remedies{Repair: recovery.RepairHint(w), Space: SpaceRemedies(w, vg, pool),
+	problems := Broken(d, s, pool, Remedies{Repair: recovery.RepairHint(d), Space: SpaceRemedies(d, vg, pool),
 		Metadata: "add a device to the device class if the volume group has no free space, and " +
-			recovery.RepairHint(w), Resume: "the node agent resumes it when no LVM command is working on it"})
-	problems = append(problems, poolFault(w, s, pool)...)
-	problems = append(problems, IgnoresDiscards(w, pool)...)
-	return append(problems, CannotGrow(w, vg, pool)...)
+			recovery.RepairHint(d), Resume: "the node agent resumes it when no LVM command is working on it"})
+	problems = append(problems, poolFault(d, s, pool)...)
+	problems = append(problems, IgnoresDiscards(d, pool)...)
+	return append(problems, CannotGrow(d, vg, pool)...)
 }
 
 // Remedies say how to repair a thin pool, how to extend its data and its metadata, and how to resume it.
 type Remedies struct{ Repair, Space, Metadata, Resume string }
 
 // Broken returns the problems of poolRules.
-func Broken(w state.Desired, s state.NodeState, pool *lvm.ThinPool, r Remedies) []state.Problem {
+func Broken(d state.Desired, s state.NodeState, pool *lvm.ThinPool, r Remedies) []state.Problem {
 	var problems []state.Problem
 	for _, rule := range poolRules {
 		if rule.broken(s, pool) {
 			problems = append(problems, Problem(pool, rule.reason,
-				fmt.Sprintf("thin pool %s/%s on node %s %s", w.Group(), pool.Name, w.Node,
-					fmt.Sprintf(rule.problem, w.Group(), pool.Name, r.Repair, r.Space, r.Metadata, r.Resume))))
+				fmt.Sprintf("thin pool %s/%s on node %s %s", d.Group(), pool.Name, d.Node,
+					fmt.Sprintf(rule.problem, d.Group(), pool.Name, r.Repair, r.Space, r.Metadata, r.Resume))))
 		}
 	}
 	return problems
 }
 
 // CannotGrow reports that autoExtend is due but the group does not have enough free space.
-func CannotGrow(w state.Desired, vg *lvm.VG, pool *lvm.ThinPool) []state.Problem {
-	config := w.Spec.ThinPoolConfig
+func CannotGrow(d state.Desired, vg *lvm.VG, pool *lvm.ThinPool) []state.Problem {
+	config := d.Spec.ThinPoolConfig
 	var problems []state.Problem
 	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > MaxPoolSize(pool.ChunkSize) {
 		problems = append(problems, Problem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"thin pool %s/%s on node %s is %d%% full and has the maximum size that its chunk size of %d KiB allows: "+
 				"delete volumes, or add a device class for further devices",
-			w.Name, pool.Name, w.Node, state.WholePercent(pool.DataPercent), pool.ChunkSize>>10)))
+			d.Name, pool.Name, d.Node, state.WholePercent(pool.DataPercent), pool.ChunkSize>>10)))
 	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, Problem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"thin pool %s/%s on node %s is %d%% full, and %s for autoExtend: %s",
-			w.Name, pool.Name, w.Node, state.WholePercent(pool.DataPercent), noSpace(w, vg), SpaceRemedies(w, vg,
+			d.Name, pool.Name, d.Node, state.WholePercent(pool.DataPercent), noSpace(d, vg), SpaceRemedies(d, vg,
 				pool))))
 	}
 	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, Problem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"the metadata of thin pool %s/%s on node %s has %s, metadataSize requires %s more, and volume "+
 				"group %s has no free space: add a device to the device class, or delete volumes",
-			w.Name, pool.Name, w.Node, state.Quantity(pool.MetadataSize), state.Quantity(lacking), w.Name)))
+			d.Name, pool.Name, d.Node, state.Quantity(pool.MetadataSize), state.Quantity(lacking), d.Name)))
 	}
 	if growsAt(config, pool.MetadataPercent) && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, Problem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"the metadata of thin pool %s/%s on node %s is %d%% full and cannot be extended: volume group %s has no "+
 				"free space, or the metadata has its maximum size: add a device to the device class, or delete "+
 				"volumes and snapshots",
-			w.Name, pool.Name, w.Node, state.WholePercent(pool.MetadataPercent), w.Name)))
+			d.Name, pool.Name, d.Node, state.WholePercent(pool.MetadataPercent), d.Name)))
 	}
 	return problems
 }

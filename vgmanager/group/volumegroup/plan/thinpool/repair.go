@@ -15,16 +15,16 @@ import (
 const FullPercent = 100
 
 // RepairTarget returns the thin pool that a recovery repairs, or why it cannot be repaired.
-func RepairTarget(w state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
-	if w.Spec.ThinPoolConfig == nil {
-		return nil, fmt.Sprintf("device class %s has no thin pool", w.Name)
+func RepairTarget(d state.Desired, s state.NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
+	if d.Spec.ThinPoolConfig == nil {
+		return nil, fmt.Sprintf("device class %s has no thin pool", d.Name)
 	}
-	if problem := recovery.ChangeProblem(w, s, vg); problem != "" {
+	if problem := recovery.ChangeProblem(d, s, vg); problem != "" {
 		return nil, problem
 	}
-	name := w.Spec.ThinPoolConfig.Name
+	name := d.Spec.ThinPoolConfig.Name
 	if pool = vg.ThinPool(name); pool == nil {
-		return nil, fmt.Sprintf("volume group %s on node %s has no thin pool %s", w.Name, w.Node, name)
+		return nil, fmt.Sprintf("volume group %s on node %s has no thin pool %s", d.Name, d.Node, name)
 	}
 	return pool, ""
 }
@@ -65,16 +65,16 @@ func IsOnlyFull(pool *lvm.ThinPool) bool {
 }
 
 // poolFault returns the problem of a thin pool that LVM does not activate.
-func poolFault(w state.Desired, s state.NodeState, pool *lvm.ThinPool) []state.Problem {
+func poolFault(d state.Desired, s state.NodeState, pool *lvm.ThinPool) []state.Problem {
 	if s.Pool.Fault == nil || pool.Attr.Active() {
 		return nil
 	}
-	hint := recovery.RepairHint(w)
+	hint := recovery.RepairHint(d)
 	if errors.Is(s.Pool.Fault, lvm.ErrTransaction) {
-		hint = recovery.RollbackHint(w)
+		hint = recovery.RollbackHint(d)
 	}
 	return []state.Problem{Problem(pool, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
-		"thin pool %s/%s on node %s cannot be activated: %v: %s", w.Name, pool.Name, w.Node, s.Pool.Fault, hint))}
+		"thin pool %s/%s on node %s cannot be activated: %v: %s", d.Name, pool.Name, d.Node, s.Pool.Fault, hint))}
 }
 
 // Mismatch returns how the metadata of a thin pool differs from that of its volume group, or "".

@@ -16,8 +16,8 @@ import (
 const NearlyFullPercent = 85
 
 // PoolOnNode names a thin pool and its node, for messages.
-func PoolOnNode(w state.Desired, pool *lvm.ThinPool) string {
-	return fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
+func PoolOnNode(d state.Desired, pool *lvm.ThinPool) string {
+	return fmt.Sprintf("thin pool %s/%s on node %s", d.Name, pool.Name, d.Node)
 }
 
 // Reclaimable returns an estimate of what trimming a volume frees, in bytes. It is 0 if the file system does not
@@ -47,33 +47,33 @@ func Extensible(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool)
 }
 
 // SpaceRemedies says what to do if a pool is full, in the order in which to do it.
-func SpaceRemedies(w state.Desired, vg *lvm.VG, pool *lvm.ThinPool) string {
-	remedies := moreSpace(w, vg, pool)
+func SpaceRemedies(d state.Desired, vg *lvm.VG, pool *lvm.ThinPool) string {
+	remedies := moreSpace(d, vg, pool)
 	remedies = append(remedies, fmt.Sprintf("to free the blocks of deleted files, create an LVMRecovery {nodeName: "+
 		"%s, deviceClassName: %s, action: %s}, which trims mounted file systems and changes nothing until it is "+
-		"approved", w.Node, w.Name, v1alpha1.RecoveryFreePoolSpace))
+		"approved", d.Node, d.Name, v1alpha1.RecoveryFreePoolSpace))
 	return numbered(remedies) + "; then delete snapshots and volumes that are not needed"
 }
 
 // WithoutTrim is SpaceRemedies if no file system can be trimmed, or all were.
-func WithoutTrim(w state.Desired, vg *lvm.VG, pool *lvm.ThinPool) string {
-	return numbered(append(moreSpace(w, vg, pool), "delete snapshots and volumes that are not needed"))
+func WithoutTrim(d state.Desired, vg *lvm.VG, pool *lvm.ThinPool) string {
+	return numbered(append(moreSpace(d, vg, pool), "delete snapshots and volumes that are not needed"))
 }
 
 // moreSpace returns the ways to extend a pool that are possible.
-func moreSpace(w state.Desired, vg *lvm.VG, pool *lvm.ThinPool) []string {
+func moreSpace(d state.Desired, vg *lvm.VG, pool *lvm.ThinPool) []string {
 	if pool.Size+vg.ExtentSize > MaxPoolSize(pool.ChunkSize) {
 		return nil // a device does not help either
 	}
 	var remedies []string
-	if size := Extensible(w.Spec.ThinPoolConfig, vg, pool); size > 0 && w.Spec.ThinPoolConfig.AutoExtend != nil {
+	if size := Extensible(d.Spec.ThinPoolConfig, vg, pool); size > 0 && d.Spec.ThinPoolConfig.AutoExtend != nil {
 		remedies = append(remedies, fmt.Sprintf("wait until autoExtend extends the pool: volume group %s has %s of "+
-			"free space", w.Name, Readable(size)))
+			"free space", d.Name, Readable(size)))
 	} else if size > 0 {
 		remedies = append(remedies, fmt.Sprintf("extend the pool by up to %s from the free space of volume group %s: "+
-			"set thinPoolConfig.autoExtend of the device class", Readable(size), w.Name))
+			"set thinPoolConfig.autoExtend of the device class", Readable(size), d.Name))
 	}
-	if stripes := w.Spec.ThinPoolConfig.DataStripes(); stripes > 1 {
+	if stripes := d.Spec.ThinPoolConfig.DataStripes(); stripes > 1 {
 		return append(remedies, fmt.Sprintf("add %d devices of equal size to the device class, over which the data of "+
 			"the pool is striped", stripes))
 	}

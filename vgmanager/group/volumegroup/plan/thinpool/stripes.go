@@ -56,22 +56,22 @@ func metadataOfNewPool(config *v1alpha1.ThinPoolConfig, data lvm.Bytes) lvm.Byte
 const minChunk lvm.Bytes = 64 << 10
 
 // StripesProblems reports why a thin pool with striped data cannot be created in its volume group.
-func StripesProblems(w state.Desired, vg *lvm.VG) []state.Problem {
-	config := w.Spec.ThinPoolConfig
+func StripesProblems(d state.Desired, vg *lvm.VG) []state.Problem {
+	config := d.Spec.ThinPoolConfig
 	if config == nil || config.DataStripes() <= 1 || vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
 		return nil
 	}
 	return []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
 		"thin pool %s/%s on node %s is not created, because its data is striped over %d devices, and too few devices "+
 			"have free space: add devices to the device class, or recreate the device class with fewer stripes",
-		w.Name, config.Name, w.Node, config.DataStripes())}}
+		d.Name, config.Name, d.Node, config.DataStripes())}}
 }
 
 // noSpace says that a pool cannot be extended.
-func noSpace(w state.Desired, vg *lvm.VG) string {
-	if stripes := w.Spec.ThinPoolConfig.DataStripes(); stripes > 1 && vg.FreeOn("") > 0 {
+func noSpace(d state.Desired, vg *lvm.VG) string {
+	if stripes := d.Spec.ThinPoolConfig.DataStripes(); stripes > 1 && vg.FreeOn("") > 0 {
 		return fmt.Sprintf("fewer than %d devices of volume group %s, over which its data is striped, have free space",
-			stripes, w.Name)
+			stripes, d.Name)
 	}
-	return fmt.Sprintf("volume group %s has no free space", w.Name)
+	return fmt.Sprintf("volume group %s has no free space", d.Name)
 }

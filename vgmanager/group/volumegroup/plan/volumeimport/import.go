@@ -25,40 +25,40 @@ import (
 )
 
 // Open adds the import that an LVMRecovery requests.
-func Open(w *state.Desired, r *v1alpha1.LVMRecovery) {
-	w.Open.Import = &state.Import{Volumes: r.Spec.Volumes, Claims: map[string]string{}}
+func Open(d *state.Desired, r *v1alpha1.LVMRecovery) {
+	d.Open.Import = &state.Import{Volumes: r.Spec.Volumes, Claims: map[string]string{}}
 	for _, c := range r.Spec.Claims {
-		w.Open.Import.Claims[c.Volume] = c.Namespace + "/" + c.Name
+		d.Open.Import.Claims[c.Volume] = c.Namespace + "/" + c.Name
 	}
 }
 
 // NewPlan returns which volumes are imported. It returns in problem why there is nothing to import, or why a
 // volume cannot be imported. It reads no objects other than those in s.Owners.
-func NewPlan(w state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
-	vg := ownership.GroupOf(w, s)
-	if problem := doubt.DeletionProblem(w, s, vg); problem != "" {
+func NewPlan(d state.Desired, s state.NodeState, created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
+	vg := ownership.GroupOf(d, s)
+	if problem := doubt.DeletionProblem(d, s, vg); problem != "" {
 		return nil, problem
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID}
-	if p.ImportedVolumes, problem = importedVolumes(w, s, vg); problem != "" {
+	if p.ImportedVolumes, problem = importedVolumes(d, s, vg); problem != "" {
 		return nil, problem
 	}
-	if problem := importConflict(w, s, p.ImportedVolumes); problem != "" {
+	if problem := importConflict(d, s, p.ImportedVolumes); problem != "" {
 		return nil, problem
 	}
 	p.ImportedVolumes = p.ImportedVolumes[:min(len(p.ImportedVolumes), v1alpha1.MaxLostVolumes)]
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, nil))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, w.Node, w.Name, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, d.Node, d.Name, p)
 	return p, ""
 }
 
 // importedVolumes returns the volumes to import, sorted by name.
-func importedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if len(w.Open.Import.Volumes) > 0 {
-		return namedVolumes(w, s, vg)
+func importedVolumes(d state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
+	where := fmt.Sprintf("volume group %s on node %s", d.Name, d.Node)
+	if len(d.Open.Import.Volumes) > 0 {
+		return namedVolumes(d, s, vg)
 	}
-	for name := range w.Open.Import.Claims {
+	for name := range d.Open.Import.Claims {
 		if vg.LV(name) == nil {
 			return nil, fmt.Sprintf("%s has no logical volume %s, which claims names", where, name)
 		}
@@ -67,10 +67,10 @@ func importedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1
 	skipped := 0
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		if lv.Attr.IsThinPool() || isComplete(w, s.Owners.Volumes[lv.Name]) || moveOf(lv) != "" {
+		if lv.Attr.IsThinPool() || isComplete(d, s.Owners.Volumes[lv.Name]) || moveOf(lv) != "" {
 			continue
 		}
-		volume, problem := importedVolume(w, s, lv)
+		volume, problem := importedVolume(d, s, lv)
 		if problem != "" {
 			skipped++
 			continue
@@ -89,32 +89,32 @@ func importedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1
 }
 
 // namedVolumes returns the volumes that the LVMRecovery names.
-func namedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
-	for name := range w.Open.Import.Claims {
-		if !slices.Contains(w.Open.Import.Volumes, name) {
+func namedVolumes(d state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
+	for name := range d.Open.Import.Claims {
+		if !slices.Contains(d.Open.Import.Volumes, name) {
 			return nil, fmt.Sprintf(
 				"claims names logical volume %s, which volumes does not: create another LVMRecovery",
 				name)
 		}
 	}
 	var list []v1alpha1.RecoveryVolume
-	for _, name := range slices.Sorted(slices.Values(w.Open.Import.Volumes)) {
+	for _, name := range slices.Sorted(slices.Values(d.Open.Import.Volumes)) {
 		lv := vg.LV(name)
-		where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, name, w.Node)
+		where := fmt.Sprintf("logical volume %s/%s on node %s", d.Name, name, d.Node)
 		switch owner := s.Owners.Volumes[name]; {
 		case lv == nil:
 			return nil, fmt.Sprintf("volume group %s on node %s has no logical volume %s: create another LVMRecovery "+
-				"without it", w.Name, w.Node, name)
+				"without it", d.Name, d.Node, name)
 		case lv.Attr.IsThinPool():
 			return nil, where + " is a thin pool, not a volume"
 		case owner.Earlier != "":
 			return nil, fmt.Sprintf("%s belongs to %s, so it is not imported: use kubectl lvms migrate", where,
 				owner.Earlier)
-		case owner.LogicalVolume != "" && owner.Node == w.Node && owner.VolumeNode == w.Node:
+		case owner.LogicalVolume != "" && owner.Node == d.Node && owner.VolumeNode == d.Node:
 			return nil, fmt.Sprintf("%s has its objects already: LogicalVolume %s, PersistentVolume %s", where,
 				owner.LogicalVolume, owner.PersistentVolume)
 		}
-		volume, problem := importedVolume(w, s, lv)
+		volume, problem := importedVolume(d, s, lv)
 		if problem != "" {
 			return nil, where + " " + problem
 		}
@@ -125,23 +125,23 @@ func namedVolumes(w state.Desired, s state.NodeState, vg *lvm.VG) ([]v1alpha1.Re
 
 // isComplete returns true if nothing has to be imported for a volume that is not named. A LogicalVolume of this node
 // without a PersistentVolume may be one that is being created. A volume of TopoLVM before 0.15 is migrated instead.
-func isComplete(w state.Desired, o state.VolumeOwner) bool {
+func isComplete(d state.Desired, o state.VolumeOwner) bool {
 	return o.Earlier != "" ||
-		o.LogicalVolume != "" && o.Node == w.Node && (o.VolumeNode == w.Node || o.PersistentVolume == "")
+		o.LogicalVolume != "" && o.Node == d.Node && (o.VolumeNode == d.Node || o.PersistentVolume == "")
 }
 
 // importedVolume returns the objects to create or move for a volume, or why that is not possible.
-func importedVolume(w state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume, string) {
+func importedVolume(d state.Desired, s state.NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume, string) {
 	owner := s.Owners.Volumes[lv.Name]
 	object := state.TagOf(lv, wellknown.VolumeNameTagPrefix)
 	v := v1alpha1.RecoveryVolume{
-		Name: lv.Name, UUID: lv.UUID, Size: int64(lv.Size), FromNode: movedFrom(w, owner),
+		Name: lv.Name, UUID: lv.UUID, Size: int64(lv.Size), FromNode: movedFrom(d, owner),
 		PersistentVolume: cmp.Or(owner.PersistentVolume, owner.LogicalVolume, object, importName(lv.Name)),
-		Claim:            cmp.Or(owner.Claim, w.Open.Import.Claims[lv.Name], recovery.ClaimOf(lv)),
+		Claim:            cmp.Or(owner.Claim, d.Open.Import.Claims[lv.Name], recovery.ClaimOf(lv)),
 		FSType:           fileSystemOf(s, lv),
 		Created:          timeOf(lv.Created), LastMountTime: timeOf(s.FileSystems.LastMounts[lv.Name]),
 	}
-	switch claim := w.Open.Import.Claims[lv.Name]; {
+	switch claim := d.Open.Import.Claims[lv.Name]; {
 	case moveOf(lv) != "":
 		return v, moveOf(lv)
 	case claim != "" && owner.Claim != "" && claim != owner.Claim:
@@ -175,11 +175,11 @@ func moveOf(lv *lvm.LV) string {
 }
 
 // movedFrom returns the node of a volume's objects if it is not this one, or "".
-func movedFrom(w state.Desired, o state.VolumeOwner) string {
+func movedFrom(d state.Desired, o state.VolumeOwner) string {
 	switch {
-	case o.LogicalVolume != "" && o.Node != w.Node:
+	case o.LogicalVolume != "" && o.Node != d.Node:
 		return o.Node
-	case o.VolumeNode != "" && o.VolumeNode != w.Node:
+	case o.VolumeNode != "" && o.VolumeNode != d.Node:
 		return o.VolumeNode
 	}
 	return ""
@@ -216,10 +216,10 @@ func fileSystemOf(s state.NodeState, lv *lvm.LV) string {
 }
 
 // importConflict returns why two of the volumes, or a volume and an object of the cluster, exclude each other, or "".
-func importConflict(w state.Desired, s state.NodeState, volumes []v1alpha1.RecoveryVolume) string {
+func importConflict(d state.Desired, s state.NodeState, volumes []v1alpha1.RecoveryVolume) string {
 	claims, names := map[string]string{}, map[string]string{}
 	for _, v := range volumes {
-		where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, v.Name, w.Node)
+		where := fmt.Sprintf("logical volume %s/%s on node %s", d.Name, v.Name, d.Node)
 		if other := claims[v.Claim]; other != "" && v.Claim != "" {
 			return fmt.Sprintf(
 				"%s and %s are both for claim %s: name one of them in volumes, or give one another claim "+
@@ -240,13 +240,13 @@ func importConflict(w state.Desired, s state.NodeState, volumes []v1alpha1.Recov
 
 // Status is RecoveryStatus for the import of volumes. The operator creates and moves the objects, and reports in
 // the condition ObjectsCreated.
-func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
+func Status(o state.Outcome, d state.Desired, r recovery.Request) v1alpha1.LVMRecoveryStatus {
 	status := r.Status
-	vg := ownership.GroupOf(w, o.Node)
-	if w.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID {
+	vg := ownership.GroupOf(d, o.Node)
+	if d.Open.Approved == nil || vg == nil || vg.UUID != status.Plan.VolumeGroupUUID {
 		recovery.RenewPlan(&status, r.Recovery.Spec.ApprovedPlan, r.Now,
 			func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
-				return NewPlan(w, o.Node, created)
+				return NewPlan(d, o.Node, created)
 			}, importConsequence)
 		return status
 	}
@@ -260,22 +260,22 @@ func Status(o state.Outcome, w state.Desired, r recovery.Request) v1alpha1.LVMRe
 	case o.Node.Owners.Err != nil:
 		recovery.SetRunning(&status, o.Node.Owners.Err.Error(), r.Now)
 	default:
-		if missing := incomplete(w, o.Node, status.Plan); missing != "" {
+		if missing := incomplete(d, o.Node, status.Plan); missing != "" {
 			recovery.SetRunning(&status, missing, r.Now)
 			return status
 		}
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &r.Now
 		status.Message = fmt.Sprintf("volumes imported from volume group %s on node %s: %d. The reclaim policy of new "+
-			"PersistentVolumes is Retain", w.Name, w.Node, len(status.Plan.ImportedVolumes))
+			"PersistentVolumes is Retain", d.Name, d.Node, len(status.Plan.ImportedVolumes))
 	}
 	return status
 }
 
 // incomplete returns which volume of an approved import does not have its objects on this node, or "".
-func incomplete(w state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
+func incomplete(d state.Desired, s state.NodeState, p *v1alpha1.RecoveryPlan) string {
 	for _, v := range p.ImportedVolumes {
-		if owner := s.Owners.Volumes[v.Name]; owner.LogicalVolume == "" || movedFrom(w, owner) != "" {
-			return fmt.Sprintf("logical volume %s/%s on node %s does not have its objects yet", w.Name, v.Name, w.Node)
+		if owner := s.Owners.Volumes[v.Name]; owner.LogicalVolume == "" || movedFrom(d, owner) != "" {
+			return fmt.Sprintf("logical volume %s/%s on node %s does not have its objects yet", d.Name, v.Name, d.Node)
 		}
 	}
 	return ""
