@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 // newNamespace creates a namespace with the objects of a healthy cluster.
@@ -63,8 +64,7 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 				}
 				r.Status = *planned.DeepCopy()
 				if plan := r.Status.Plan; plan != nil {
-					plan.ID = v1alpha1.PlanID(r.Spec.Action, r.Spec.NodeName,
-						r.Spec.DeviceClassName, plan)
+					plan.ID = recoveryplan.ID(r.Spec.Action, r.Spec.NodeName, r.Spec.DeviceClassName, plan)
 				}
 				if plan := r.Status.Plan; plan != nil && r.Spec.ApprovedPlan == plan.ID {
 					r.Status.Phase = v1alpha1.RecoverySucceeded

@@ -5,9 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file is the inventory in LVMVolumeGroupNodeStatus.status.devices: a block device of a node, and why it is used
-// or not.
-
 // DeviceState is the state of a device.
 type DeviceState string
 
@@ -34,102 +31,78 @@ type DeviceStatus struct {
 
 	// id is the stable identity of the device: the first that the device has of "wwn:…", "serial:…", "pv:…" and "fs:…",
 	// with the suffix "-partN" for a partition. It is empty if the device has none of them.
-	// +optional
 	ID string `json:"id,omitempty"`
 
 	// kernelName is the kernel's path of the device, if it differs from name.
-	// +optional
 	KernelName string `json:"kernelName,omitempty"`
 
 	// type is the device type: disk, part, mpath, crypt, raid1, loop, rom, …
-	// +optional
 	Type string `json:"type,omitempty"`
 
 	// byID is the sorted list of links to the device in /dev/disk/by-id, without the directory.
-	// +optional
 	// +listType=atomic
 	ByID []string `json:"byID,omitempty"`
 
 	// byPath is the sorted list of links to the device in /dev/disk/by-path, without the directory.
-	// +optional
 	// +listType=atomic
 	ByPath []string `json:"byPath,omitempty"`
 
 	// size is the size of the device in bytes.
-	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// model is the model of the device.
-	// +optional
 	Model string `json:"model,omitempty"`
 	// vendor is the vendor of the device.
-	// +optional
 	Vendor string `json:"vendor,omitempty"`
 	// serial is the serial number of the device.
-	// +optional
 	Serial string `json:"serial,omitempty"`
 	// wwn is the World Wide Name of the device.
-	// +optional
 	WWN string `json:"wwn,omitempty"`
 	// transport is the transport of the device: sata, sas, nvme, virtio, usb, scsi, fc, iscsi or mmc.
-	// +optional
 	Transport string `json:"transport,omitempty"`
 	// rotational is true for a hard disk, and false for flash storage.
-	// +optional
 	Rotational bool `json:"rotational,omitempty"`
 	// removable is true if the device is removable.
-	// +optional
 	Removable bool `json:"removable,omitempty"`
 	// readOnly is true if the device cannot be written to.
-	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
 	// labels are the labels of the device, from spec.deviceLabels.
-	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// partitions are the names of the partitions of the device.
-	// +optional
 	// +listType=atomic
 	Partitions []string `json:"partitions,omitempty"`
 
 	// holders are the names of the devices that are built on this device.
-	// +optional
 	// +listType=atomic
 	Holders []string `json:"holders,omitempty"`
 
 	// signatures are the signatures found on the device.
-	// +optional
 	// +listType=atomic
 	Signatures []DeviceSignature `json:"signatures,omitempty"`
 
 	// mountPoints are the mount points of the device itself. [SWAP] is active swap space.
-	// +optional
 	// +listType=atomic
 	MountPoints []string `json:"mountPoints,omitempty"`
 
 	// volumeGroup is the name of the volume group, if the device is a physical volume.
-	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 
 	// volumeGroupUUID is the UUID of this volume group. adopt and wipeVolumeGroups of a device class accept it.
-	// +optional
 	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
 
 	// pvUUID is the UUID of the physical volume.
-	// +optional
 	PVUUID string `json:"pvUUID,omitempty"`
 
 	// state is the state of the device: Available, InUse, Excluded, Missing, Failing or Unknown.
 	State DeviceState `json:"state"`
 
 	// reasons are all reasons why the device cannot be used.
-	// +optional
 	// +listType=atomic
 	Reasons []DeviceReason `json:"reasons,omitempty"`
 
 	// eligibility is the result for each device class of the node that discovers devices or that names this device.
-	// +optional
 	// +listType=map
 	// +listMapKey=deviceClass
 	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
@@ -137,15 +110,12 @@ type DeviceStatus struct {
 	// fingerprint is a hash of what a review of the device is about: identity, size, content and use, and those of its
 	// partitions. It does not depend on the name of the device. A decision that was made for another fingerprint is no
 	// longer valid. It is not set if the device could not be read, or if nothing identifies it.
-	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 
 	// firstSeen is the time when the device first appeared in this list.
-	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
 
 	// lastSeen is the time when a missing device was last present.
-	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 }
 
@@ -154,10 +124,8 @@ type DeviceSignature struct {
 	// type is the type as reported by libblkid: ext4, xfs, LVM2_member, crypto_LUKS, linux_raid_member, swap, gpt, …
 	Type string `json:"type"`
 	// uuid is the UUID in the signature.
-	// +optional
 	UUID string `json:"uuid,omitempty"`
 	// label is the label in the signature.
-	// +optional
 	Label string `json:"label,omitempty"`
 }
 
@@ -166,7 +134,6 @@ type DeviceReason struct {
 	// code is the machine-readable reason. docs/reference/devices.md lists all codes.
 	Code string `json:"code"`
 	// message says what was found and what to do.
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
@@ -177,7 +144,6 @@ type DeviceEligibility struct {
 	// eligible is true if the device class uses the device or could use it.
 	Eligible bool `json:"eligible"`
 	// reasons are the codes of the reasons that apply in addition to the device's own reasons.
-	// +optional
 	// +listType=atomic
 	Reasons []string `json:"reasons,omitempty"`
 }

@@ -1,14 +1,9 @@
 package v1alpha1
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
-
-// This file has the fields of a device class: what an LVMCluster requests on a node. The types of its thin pool, RAID
-// level and existing volume group are in files of their own.
 
 // DeviceClass is a named tier of storage, with one volume group on each selected node and one StorageClass.
 //
@@ -38,18 +33,15 @@ type DeviceClass struct {
 
 	// default makes the StorageClass of this device class the default StorageClass of the cluster, if there is no other
 	// default. At most one device class can be the default.
-	// +optional
 	Default bool `json:"default,omitempty"`
 
 	// fstype is the file system of volumes with volumeMode Filesystem. It is immutable.
 	// +kubebuilder:validation:Enum=xfs;ext4
 	// +kubebuilder:default=xfs
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="fstype is immutable, because StorageClass parameters are: create a new device class"
-	// +optional
 	FilesystemType DeviceFilesystem `json:"fstype,omitempty"`
 
 	// nodeSelector selects the nodes of this device class. Defaults to all nodes that can run the node agent.
-	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
 	// existingVolumeGroup is the name of a volume group that an administrator created on each selected node. The device
@@ -61,23 +53,19 @@ type DeviceClass struct {
 	// +kubebuilder:validation:MaxLength=127
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingVolumeGroup is immutable, because the volumes of the device class are in the volume group: create a new device class"
-	// +optional
 	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
 
 	// existingVolumeGroupConfig has the settings of a device class with existingVolumeGroup. A change applies to new
 	// volumes.
-	// +optional
 	ExistingVolumeGroupConfig *ExistingVolumeGroupConfig `json:"existingVolumeGroupConfig,omitempty"`
 
 	// deviceSelector selects the devices of this device class. Without deviceSelector and deviceSelectors, the device
 	// class uses every unused device of the node.
-	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
 
 	// deviceSelectors select devices for groups of nodes, if the devices of the nodes differ. On a node, all entries
 	// apply whose nodeSelector matches the node. A node that no entry matches gets no volume group. Mutually exclusive
 	// with deviceSelector.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
@@ -87,45 +75,37 @@ type DeviceClass struct {
 	// it appears. Defaults to Static for a new device class. A device class that was taken over from an operator
 	// without this field remains Dynamic.
 	// +kubebuilder:validation:Enum=Static;Dynamic
-	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 
 	// approval is Required if each new device of the device class must be approved with an LVMDeviceApproval before it
 	// is used. Until then, its reason is AwaitingApproval. Not set: devices are used without an approval. Devices of
 	// the volume group are never affected. With Required, deviceDiscoveryPolicy Static does not exclude devices that
 	// appear later: they can be approved.
-	// +optional
 	Approval DeviceApprovalPolicy `json:"approval,omitempty"`
 
 	// thinPoolConfig makes the volumes of this device class thin, in one thin pool on each node. Without it, volumes
 	// are thick. It cannot be added or removed later.
-	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`
 
 	// raidConfig stores every volume of this device class redundantly on several devices of its node. Mutually
 	// exclusive with thinPoolConfig. It is immutable, and cannot be added or removed later.
-	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
 	// thickConfig controls on which devices thick volumes are: each on one device, or striped over several. Mutually
 	// exclusive with thinPoolConfig, raidConfig and existingVolumeGroup. It can be changed at any time. Not set: LVM
 	// fills one device after the other, and a volume can be on several.
-	// +optional
 	ThickConfig *ThickConfig `json:"thickConfig,omitempty"`
 
 	// storageClassOptions configure the StorageClass lvms-NAME. Only additionalLabels can be changed, because a
 	// StorageClass is immutable.
-	// +optional
 	StorageClassOptions *StorageClassOptions `json:"storageClassOptions,omitempty"`
 
 	// volumeSnapshotClassOptions configure the VolumeSnapshotClass lvms-NAME, which only a device class with
 	// thinPoolConfig has.
-	// +optional
 	VolumeSnapshotClassOptions *VolumeSnapshotClassOptions `json:"volumeSnapshotClassOptions,omitempty"`
 
 	// deviceRequests are requests to cordon, drain or remove individual devices of the device class. A request is in
 	// effect as long as it is in the list. Deleting it from the list cancels what is not complete.
-	// +optional
 	// +listType=map
 	// +listMapKey=node
 	// +listMapKey=device
@@ -135,7 +115,6 @@ type DeviceClass struct {
 	// adopt allows volume groups whose disks were moved from another node, or come from another cluster, to be used by
 	// this device class on the node that has them now. A volume group with another name is renamed to the name of the
 	// device class.
-	// +optional
 	// +listType=map
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=64
@@ -144,7 +123,6 @@ type DeviceClass struct {
 	// adoptClusters are the identities of other clusters, as shown in the reason of a volume group's status. The device
 	// class uses their volume groups that have its name, and that the device class of this name had on a node with the
 	// same name, for example after the cluster was installed again. No other cluster may use the disks.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	AdoptClusters []ClusterIdentity `json:"adoptClusters,omitempty"`
@@ -153,7 +131,6 @@ type DeviceClass struct {
 	// deleted while its Node object did not exist. The logical volume is still on the disks when the node returns.
 	// After this time the node agent removes it, with its data. Not set: the logical volume is an orphan, and only an
 	// administrator removes it. It must be at least 1h, for example 168h.
-	// +optional
 	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
 
 	// eraseOnDelete is what the node agent does with the blocks of a logical volume before it removes it, when its
@@ -162,20 +139,17 @@ type DeviceClass struct {
 	// no volume shows data of a deleted one, and None with thinPoolConfig, because a thin pool zeros the blocks that it
 	// allocates. Zero cannot be set together with thinPoolConfig. A change also applies to volumes that are being
 	// deleted.
-	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
 	// deviceResizePolicy is what the node agent does when a device of the volume group becomes larger, for example a
 	// virtual disk or a LUN: Manual, the default, names the command pvresize in the node status; Automatic runs it.
 	// The thin pool then follows with its sizePercent. It can be changed at any time.
-	// +optional
 	DeviceResizePolicy DeviceResizePolicy `json:"deviceResizePolicy,omitempty"`
 
 	// namespaceLimits limit the total size of the volumes that the claims of a namespace have in this device class on
 	// each node, so that one namespace cannot use all of it. The node agent refuses a new volume, a snapshot, a clone
 	// or an expansion that exceeds the limit. Existing volumes are not affected. A namespace without an entry is not
 	// limited. They can be changed at any time.
-	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	// +kubebuilder:validation:MaxItems=32
@@ -185,7 +159,6 @@ type DeviceClass struct {
 	// and the disks of thick volumes know that the blocks are unused. Block volumes, and volumes that are suspended,
 	// read-only, damaged or being deleted, are not trimmed. Not set: no volume is trimmed. It can be changed at any
 	// time.
-	// +optional
 	Trim *TrimConfig `json:"trim,omitempty"`
 }
 
@@ -217,12 +190,6 @@ const (
 // +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(h|m|s))+$`
 // +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="must be at least 1h"
 type RetentionPeriod string
-
-// Duration returns the duration, and whether it is set and valid.
-func (p RetentionPeriod) Duration() (time.Duration, bool) {
-	d, err := time.ParseDuration(string(p))
-	return d, err == nil && d > 0
-}
 
 // DeviceFilesystem is the file system of volumes.
 type DeviceFilesystem string
@@ -270,77 +237,64 @@ type DeviceProperty string
 // +kubebuilder:validation:XValidation:rule="!has(self.wipeVolumeGroups) || self.wipeVolumeGroups.size() == 0 || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="wipeVolumeGroups requires paths or optionalPaths: only volume groups on devices that are named there are destroyed"
 type DeviceSelector struct {
 	// paths are the devices that every node of the device class must have.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Paths []DevicePath `json:"paths,omitempty"`
 
 	// optionalPaths are devices that are used on the nodes that have them.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	OptionalPaths []DevicePath `json:"optionalPaths,omitempty"`
 
 	// minSize is the minimum size of a device. It must be at least 16Mi.
-	// +optional
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 
 	// maxSize is the maximum size of a device.
-	// +optional
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
 	// rotational selects hard disks if true, and flash storage if false. Defaults to both.
-	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 
 	// models selects devices with one of these models, as in status.devices of the LVMVolumeGroupNodeStatus. The
 	// comparison ignores case. A * at the end matches any suffix.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Models []DeviceProperty `json:"models,omitempty"`
 
 	// vendors selects devices of one of these vendors. Values are compared as in models.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Vendors []DeviceProperty `json:"vendors,omitempty"`
 
 	// serials selects devices with one of these serial numbers.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Serials []DeviceProperty `json:"serials,omitempty"`
 
 	// transports selects devices with one of these transports: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc, ata,
 	// spi, fcoe.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Transports []DeviceProperty `json:"transports,omitempty"`
 
 	// labels selects devices that have all these labels, as in status.devices of the LVMVolumeGroupNodeStatus. A device
 	// that is in the volume group stays there when its labels change.
-	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// removable allows removable devices to be selected by property. A removable device that is named by path is always
 	// used.
-	// +optional
 	Removable bool `json:"removable,omitempty"`
 
 	// forceWipeDevicesAndDestroyAllData destroys all data on the devices in paths and optionalPaths before they are
 	// used for the first time, once for each physical disk. A device that is in use, or that belongs to a volume group
 	// of this product, is not wiped.
-	// +optional
 	ForceWipeDevicesAndDestroyAllData *bool `json:"forceWipeDevicesAndDestroyAllData,omitempty"`
 
 	// wipeVolumeGroups are names or UUIDs of volume groups on the devices in paths and optionalPaths that are destroyed
 	// with all their logical volumes, so that the device class can use the devices. All devices of the volume group
 	// must be in paths or optionalPaths. A volume group of this cluster must be given by its UUID. A volume group is
 	// not destroyed while one of its logical volumes is in use, or belongs to an object of this cluster.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	WipeVolumeGroups []VolumeGroupReference `json:"wipeVolumeGroups,omitempty"`
@@ -356,7 +310,6 @@ type VolumeGroupReference string
 // NodeDeviceSelector selects devices on some of the nodes.
 type NodeDeviceSelector struct {
 	// nodeSelector selects among the nodes of the device class. Defaults to all of them.
-	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
 	DeviceSelector `json:",inline"`
@@ -396,12 +349,10 @@ type DeviceRequest struct {
 	// suspend also suspends the device: new Pods do not get the volumes that have data on it, wholly or partly. Pods
 	// that run keep them. If the thin pool of a device class has data on the device, no new volume is created in it;
 	// snapshots and clones are.
-	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
 	// suspendReason says why the device is suspended. kubectl lvms and the console begin it with who suspended it and
 	// when. The message of the physical volume in the node status shows it.
-	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	SuspendReason string `json:"suspendReason,omitempty"`
 }
@@ -425,18 +376,4 @@ type VolumeGroupAdoption struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	VolumeGroupUUID string `json:"volumeGroupUUID"`
-}
-
-// MinimumDevices returns how many devices a device class requires on a node, and what requires them. Each argument may
-// be nil.
-func MinimumDevices(raid *RAIDConfig, pool *ThinPoolConfig, thick *ThickConfig) (number int, why string) {
-	switch {
-	case raid != nil:
-		return raid.MinimumDevices(), string(raid.Type)
-	case pool != nil && pool.DataStripes() > 1:
-		return pool.DataStripes(), "a striped thin pool"
-	case thick != nil && thick.DataStripes() > 1:
-		return thick.DataStripes(), "a striped volume"
-	}
-	return 1, ""
 }

@@ -13,31 +13,26 @@ type ExistingVolumeGroupConfig struct {
 	// an administrator or another program. The expansion of volumes and snapshots can use it. Defaults to 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1048576
-	// +optional
 	SpareGiB int64 `json:"spareGiB,omitempty"`
 
 	// allocation is SingleDevice if each volume is on one physical volume, the one with the most free space, and is
 	// extended only there. Then the largest volume of a node is the largest free space of one physical volume. With
 	// Any, a volume can continue on another physical volume. Defaults to Any. A change applies to new volumes, and to
 	// the extension of volumes without stripes: one on several physical volumes is then extended only on these.
-	// +optional
 	Allocation ThickAllocation `json:"allocation,omitempty"`
 
 	// stripes is the number of physical volumes that the data of a new volume is striped over.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=128
-	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
 	// stripeSize is the amount of data that is written to one physical volume before the next: a power of two of at
 	// least 4Ki. LVM reduces it to the size of an extent. Defaults to 64Ki.
-	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 
 	// lvcreateOptions are options of lvcreate for new volumes, for example --type=raid1. Allowed are --type (linear,
 	// striped, and the types raid0 to raid10), --mirrors, --stripes, --stripesize, --regionsize, --nosync, --readahead,
 	// --minrecoveryrate and --maxrecoveryrate, each with its value after "=".
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64

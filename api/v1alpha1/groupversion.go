@@ -6,17 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var (
-	// GroupVersion is the API group and version of the kinds in this package.
-	GroupVersion = schema.GroupVersion{Group: "lvm.topolvm.io", Version: "v1alpha1"}
+// GroupVersion is the API group and version of the kinds in this package.
+var GroupVersion = schema.GroupVersion{Group: "lvm.topolvm.io", Version: "v1alpha1"}
 
-	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
-
-	// AddToScheme registers the kinds of this package.
-	AddToScheme = schemeBuilder.AddToScheme
-)
-
-func addKnownTypes(scheme *runtime.Scheme) error {
+// AddToScheme registers the kinds of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&LVMCluster{}, &LVMClusterList{},
 		&LVMVolumeGroup{}, &LVMVolumeGroupList{},

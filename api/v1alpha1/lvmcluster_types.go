@@ -40,16 +40,13 @@ type LVMClusterSpec struct {
 	// tolerations are the tolerations for new volume groups. A node with a taint that is not tolerated here gets no new
 	// volume group. The node agent runs on tainted nodes too, so that it can mount and unmount the volumes that a node
 	// already has.
-	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// storage contains the device classes.
-	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
 	// volumeCopy controls how volumes are copied to other nodes and device classes.
-	// +optional
 	VolumeCopy *VolumeCopyConfig `json:"volumeCopy,omitempty"`
 }
 
@@ -57,23 +54,11 @@ type LVMClusterSpec struct {
 type Storage struct {
 	// deviceClasses is the list of device classes. The operator creates a volume group on every node that a device
 	// class selects, and a StorageClass named lvms-NAME.
-	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=24
 	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.default) && c.default).size() <= 1",message="only one device class can be the default: set default to true in one device class only"
 	DeviceClasses []DeviceClass `json:"deviceClasses,omitempty"`
-}
-
-// DefaultDeviceClass returns the name of the device class that is the default: the only one, or the one that says so;
-// "" if there is none.
-func (s Storage) DefaultDeviceClass() string {
-	for i := range s.DeviceClasses {
-		if s.DeviceClasses[i].Default || len(s.DeviceClasses) == 1 {
-			return s.DeviceClasses[i].Name
-		}
-	}
-	return ""
 }
 
 // LVMState is the state of an LVMCluster in one word.
@@ -101,32 +86,25 @@ const (
 // LVMClusterStatus is the observed state of an LVMCluster.
 type LVMClusterStatus struct {
 	// ready is true if state is Ready.
-	// +optional
 	Ready bool `json:"ready,omitempty"`
 
 	// state is the overall state: Progressing, Ready, Failed, Degraded or Unknown.
-	// +optional
 	State LVMState `json:"state,omitempty"`
 
 	// observedGeneration is the generation of the spec that this status reflects.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// volumeGroups is the number of volume groups that are Ready and the total number, for example "5/6".
-	// +optional
 	VolumeGroups string `json:"volumeGroups,omitempty"`
 
 	// size is the total size of all volume groups, rounded down to whole Mi or Gi.
-	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// free is the free space of all volume groups and thin pools. New volumes can use less than that if a device class
 	// has redundancy or a high-water mark.
-	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
 	// conditions are the conditions Ready, ResourcesAvailable and VolumeGroupsReady.
-	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -135,7 +113,6 @@ type LVMClusterStatus struct {
 	// a node contains physicalVolumes, wipedDevices and conditions that are True. If the list would exceed 800 KiB,
 	// details are omitted in this order until it fits: excluded devices; everything but state and a short reason;
 	// volume groups that are Ready; all but the 1000 worst volume groups. The conditions count all volume groups.
-	// +optional
 	// +listType=map
 	// +listMapKey=name
 	DeviceClassStatuses []DeviceClassStatus `json:"deviceClassStatuses,omitempty"`
@@ -147,7 +124,6 @@ type DeviceClassStatus struct {
 	Name string `json:"name"`
 
 	// nodeStatus is the state of the volume group on each node, sorted by node.
-	// +optional
 	// +listType=map
 	// +listMapKey=node
 	NodeStatus []NodeStatus `json:"nodeStatus,omitempty"`

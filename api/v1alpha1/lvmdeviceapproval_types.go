@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // LVMDeviceApproval approves one device of one node for a device class with approval: Required. It is valid as long as
 // the device has the fingerprint with which it was reviewed. An approval does not allow a device to be wiped. The

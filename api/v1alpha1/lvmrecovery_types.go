@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // LVMRecovery is one action that makes a device class of a node usable again after a failure. The node agent plans it,
 // and lists what is lost. It performs the action when the plan is approved. It performs one recovery of a device class
@@ -38,34 +36,17 @@ type LVMRecoveryList struct {
 // RecoveryAction is what a recovery does.
 type RecoveryAction string
 
+// The actions. The field action of LVMRecoverySpec says what each does.
 const (
-	// RecoveryRemoveLostDevices removes the missing devices from the volume group, with the volumes that cannot be read
-	// without them. Other volumes are kept. A thin pool that cannot be read is created again.
 	RecoveryRemoveLostDevices RecoveryAction = "RemoveLostDevices"
-	// RecoveryRepairThinPool checks the metadata of the thin pool, and repairs it. Volumes that are not in the repaired
-	// metadata are removed. The previous metadata is kept.
-	RecoveryRepairThinPool RecoveryAction = "RepairThinPool"
-	// RecoveryRestoreLabels writes the labels of attached devices of the volume group again, with LVM's metadata, after
-	// they were overwritten. Volumes can be in use meanwhile.
-	RecoveryRestoreLabels RecoveryAction = "RestoreLabels"
-	// RecoveryRestoreMetadata restores a volume group that was deleted with LVM commands (vgremove), or whose metadata
-	// was replaced by that of another time (vgcfgrestore), with the metadata in LVM's archive on the node.
-	RecoveryRestoreMetadata RecoveryAction = "RestoreMetadata"
-	// RecoveryFreePoolSpace trims the mounted file systems of the volumes of the thin pool (FITRIM, as fstrim(8)), so
-	// that the pool gets back the blocks of deleted files. No volume is lost.
-	RecoveryFreePoolSpace RecoveryAction = "FreePoolSpace"
-	// RecoveryDeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
-	RecoveryDeleteOrphans RecoveryAction = "DeleteOrphans"
-	// RecoveryImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes
-	// that have none, for example after the loss of the cluster's objects. The objects of volumes whose disks were
-	// moved from another node follow to this node. No volume is changed.
-	RecoveryImportVolumes RecoveryAction = "ImportVolumes"
-	// RecoveryCheckFileSystems checks the file systems of the volumes in volumes, which no Pod uses, and repairs those
-	// with errors (e2fsck, xfs_repair).
-	RecoveryCheckFileSystems RecoveryAction = "CheckFileSystems"
-	// RecoveryAcceptMetadata uses the present metadata of the volume group, although the node has seen a later change.
-	// No volume is changed.
-	RecoveryAcceptMetadata RecoveryAction = "AcceptMetadata"
+	RecoveryRepairThinPool    RecoveryAction = "RepairThinPool"
+	RecoveryRestoreLabels     RecoveryAction = "RestoreLabels"
+	RecoveryRestoreMetadata   RecoveryAction = "RestoreMetadata"
+	RecoveryFreePoolSpace     RecoveryAction = "FreePoolSpace"
+	RecoveryDeleteOrphans     RecoveryAction = "DeleteOrphans"
+	RecoveryImportVolumes     RecoveryAction = "ImportVolumes"
+	RecoveryCheckFileSystems  RecoveryAction = "CheckFileSystems"
+	RecoveryAcceptMetadata    RecoveryAction = "AcceptMetadata"
 )
 
 // LVMRecoverySpec is the requested action.
@@ -106,7 +87,6 @@ type LVMRecoverySpec struct {
 	// file systems CheckFileSystems checks, without the volume group, at most 1000. The status of the node lists the
 	// orphans. It is required for DeleteOrphans and CheckFileSystems. Without it, ImportVolumes imports all volumes of
 	// the volume group whose tags name a claim.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
@@ -117,7 +97,6 @@ type LVMRecoverySpec struct {
 
 	// claims name the claims for volumes that ImportVolumes imports. They are required for volumes whose tags name no
 	// claim, and replace the claim in the tags of other volumes.
-	// +optional
 	// +listType=map
 	// +listMapKey=volume
 	// +kubebuilder:validation:MinItems=1
@@ -128,7 +107,6 @@ type LVMRecoverySpec struct {
 	// approvedPlan is the ID of the plan in status.plan.id that is approved, with the loss of the volumes that it
 	// lists. Nothing is changed without it. If more than the approved plan lists would be lost, the node agent makes a
 	// new plan, which must be approved again.
-	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ApprovedPlan string `json:"approvedPlan,omitempty"`
 }
@@ -181,33 +159,26 @@ const MaxLostVolumes = 1000
 // LVMRecoveryStatus is the state of a recovery. The node agent writes it.
 type LVMRecoveryStatus struct {
 	// phase is the progress: NotApplicable, Preparing, AwaitingApproval, Running or Succeeded.
-	// +optional
 	Phase RecoveryPhase `json:"phase,omitempty"`
 
 	// message says what happens, what the recovery waits for, or what to do.
-	// +optional
 	Message string `json:"message,omitempty"`
 
 	// plan is what the recovery changes, and what is lost.
-	// +optional
 	Plan *RecoveryPlan `json:"plan,omitempty"`
 
 	// startTime is when the node agent started to perform the approved plan.
-	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
 	// completionTime is when the recovery ended. It is also set if CheckFileSystems found no errors.
-	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
 	// freedBytes is how much less data the thin pool has after FreePoolSpace, in bytes. Writes of Pods in the meantime
 	// count too. LVM reports the usage with a precision of 0.01% of the pool.
-	// +optional
 	FreedBytes *int64 `json:"freedBytes,omitempty"`
 
 	// conditions has Succeeded, with the phase as its reason, and for ImportVolumes also ObjectsCreated, which the
 	// operator sets.
-	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -216,14 +187,11 @@ type LVMRecoveryStatus struct {
 // ThinPoolRepair is how a thin pool is repaired.
 type ThinPoolRepair string
 
+// The repairs. The field repair of RecoveryPlan says what each does.
 const (
-	// RepairClearCheck activates the pool after a check of its metadata that found no error (thin_check), and clears
-	// the flag that requires the check.
 	RepairClearCheck ThinPoolRepair = "ClearCheckFlag"
-	// RepairRebuild writes the metadata that can be read to other extents, and keeps the previous metadata.
-	RepairRebuild ThinPoolRepair = "RebuildMetadata"
-	// RepairExtend extends full metadata from the free space of the volume group.
-	RepairExtend ThinPoolRepair = "ExtendMetadata"
+	RepairRebuild    ThinPoolRepair = "RebuildMetadata"
+	RepairExtend     ThinPoolRepair = "ExtendMetadata"
 )
 
 // RecoveryPlan is what a recovery changes, and what is lost.
@@ -236,7 +204,6 @@ type RecoveryPlan struct {
 	CreationTime metav1.Time `json:"creationTime"`
 
 	// volumeGroupUUID is the UUID of the volume group. It is empty if none of its devices is present.
-	// +optional
 	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
 
 	// devices are the missing devices that RemoveLostDevices removes from the volume group, those whose labels
@@ -247,7 +214,6 @@ type RecoveryPlan struct {
 
 	// failingDevices are devices that stay in the volume group although they return errors or do not answer. To move
 	// the data of such a device away, request its removal after RemoveLostDevices has ended.
-	// +optional
 	// +listType=map
 	// +listMapKey=uuid
 	FailingDevices []RecoveryDevice `json:"failingDevices,omitempty"`
@@ -255,63 +221,52 @@ type RecoveryPlan struct {
 	// repair is how RepairThinPool repairs the pool. ClearCheckFlag: its metadata is valid, and the flag that requires
 	// a check is cleared. RebuildMetadata: the metadata is damaged, and is written again from what can be read.
 	// ExtendMetadata: the metadata is full, and is extended.
-	// +optional
 	Repair ThinPoolRepair `json:"repair,omitempty"`
 
 	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the
 	// backup that LVM keeps on the node. For RestoreMetadata, it is the file in LVM's archive or backup on the node.
-	// +optional
 	MetadataSource string `json:"metadataSource,omitempty"`
 
 	// replacesMetadata is true if RestoreMetadata replaces the metadata of a volume group that exists.
-	// +optional
 	ReplacesMetadata bool `json:"replacesMetadata,omitempty"`
 
 	// thinPools are the thin pools that RemoveLostDevices removes with all their volumes, or the one that
 	// RepairThinPool repairs, in which FreePoolSpace frees blocks, or whose volume group RestoreMetadata restores.
-	// +optional
 	// +listType=atomic
 	ThinPools []RecoveryVolume `json:"thinPools,omitempty"`
 
 	// lostVolumes are the volumes and snapshots that are lost, at most 1000.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	LostVolumes []RecoveryVolume `json:"lostVolumes,omitempty"`
 
 	// damagedVolumes are the volumes and snapshots that are kept but lose some of their blocks, at most 1000. The lost
 	// blocks read as zeros. For RestoreMetadata, they read as other data, and finding says why.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	DamagedVolumes []RecoveryVolume `json:"damagedVolumes,omitempty"`
 
 	// extensibleBytes is by how many bytes the thin pool can be extended from the free space of the volume group.
 	// FreePoolSpace does not extend it.
-	// +optional
 	ExtensibleBytes int64 `json:"extensibleBytes,omitempty"`
 
 	// mountedVolumes are the volumes whose mounted file systems FreePoolSpace trims, at most 1000: those with the most
 	// bytes that may be freed (allocatedBytes - usedBytes).
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	MountedVolumes []RecoveryVolume `json:"mountedVolumes,omitempty"`
 
 	// mountedVolumeCount is the number of volumes of the thin pool with a mounted file system.
-	// +optional
 	MountedVolumeCount int32 `json:"mountedVolumeCount,omitempty"`
 
 	// importedVolumes are the volumes that ImportVolumes imports, at most 1000, with their claims. fromNode is set for
 	// volumes whose objects are moved from another node.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	ImportedVolumes []RecoveryVolume `json:"importedVolumes,omitempty"`
 
 	// checkedVolumes are the volumes whose file systems CheckFileSystems checks, at most 1000, with what a check that
 	// changes nothing has found. Those with errors are repaired after the approval.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	CheckedVolumes []RecoveryVolume `json:"checkedVolumes,omitempty"`
@@ -328,10 +283,8 @@ type RecoveryDevice struct {
 	// uuid is the UUID of the physical volume.
 	UUID string `json:"uuid"`
 	// name is the last known name of the device.
-	// +optional
 	Name string `json:"name,omitempty"`
 	// deviceID is the last known stable identity of the device.
-	// +optional
 	DeviceID string `json:"deviceID,omitempty"`
 }
 
@@ -340,46 +293,34 @@ type RecoveryVolume struct {
 	// name is the name of the logical volume.
 	Name string `json:"name"`
 	// uuid is the UUID of the logical volume. It is empty if LVM does not list the volume.
-	// +optional
 	UUID string `json:"uuid,omitempty"`
 	// size is the size in bytes.
-	// +optional
 	Size int64 `json:"size,omitempty"`
 	// lostBytes is the size in bytes of the blocks that a damaged volume loses.
-	// +optional
 	LostBytes int64 `json:"lostBytes,omitempty"`
 	// allocatedBytes is how much data of the thin pool a volume uses (FreePoolSpace), or the used data of the pool when
 	// FreePoolSpace starts. Blocks that a volume shares with snapshots count for each of them.
-	// +optional
 	AllocatedBytes int64 `json:"allocatedBytes,omitempty"`
 	// usedBytes is what the mounted file system of the volume uses (FreePoolSpace). It is not set if the file system
 	// does not respond.
-	// +optional
 	UsedBytes int64 `json:"usedBytes,omitempty"`
 	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
-	// +optional
 	Claim string `json:"claim,omitempty"`
 	// persistentVolume is the name of the PersistentVolume and of the LogicalVolume that ImportVolumes creates or
 	// moves.
-	// +optional
 	PersistentVolume string `json:"persistentVolume,omitempty"`
 	// fromNode is the node from which the objects of the volume are moved (ImportVolumes).
-	// +optional
 	FromNode string `json:"fromNode,omitempty"`
 	// fsType is the file system of the volume (ImportVolumes, CheckFileSystems). ImportVolumes imports a volume without
 	// one as a block volume.
-	// +optional
 	FSType string `json:"fsType,omitempty"`
 	// created is when the logical volume was created (ImportVolumes).
-	// +optional
 	Created *metav1.Time `json:"created,omitempty"`
 	// lastMountTime is when the ext4 file system of the volume was mounted last (ImportVolumes). XFS does not record
 	// it.
-	// +optional
 	LastMountTime *metav1.Time `json:"lastMountTime,omitempty"`
 	// finding is what a check of the file system that changes nothing has found (CheckFileSystems): "no errors", or the
 	// first errors. After the repair, it is what a check has found then. For RestoreMetadata, it is why a volume is
 	// damaged.
-	// +optional
 	Finding string `json:"finding,omitempty"`
 }

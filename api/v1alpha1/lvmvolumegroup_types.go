@@ -31,16 +31,13 @@ type LVMVolumeGroupList struct {
 // LVMVolumeGroupSpec is the desired state of the volume group on each node.
 type LVMVolumeGroupSpec struct {
 	// default is true if volumes without a device class use this device class.
-	// +optional
 	Default bool `json:"default,omitempty"`
 
 	// nodeSelector selects the nodes. Defaults to all nodes that run the node agent.
-	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
 	// tolerations are the tolerations of the LVMCluster. A node with a taint that is not tolerated here gets no new
 	// volume group.
-	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
@@ -48,19 +45,15 @@ type LVMVolumeGroupSpec struct {
 	// create a volume group with the name of the device class.
 	// +kubebuilder:validation:MaxLength=127
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$`
-	// +optional
 	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
 
 	// existingVolumeGroupConfig has the settings of a device class with existingVolumeGroup.
-	// +optional
 	ExistingVolumeGroupConfig *ExistingVolumeGroupConfig `json:"existingVolumeGroupConfig,omitempty"`
 
 	// deviceSelector selects the devices. Without deviceSelector and deviceSelectors, every unused device is used.
-	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
 
 	// deviceSelectors select devices for groups of nodes.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
@@ -68,27 +61,21 @@ type LVMVolumeGroupSpec struct {
 	// deviceDiscoveryPolicy controls what happens to devices that appear later, if there is no deviceSelector. The
 	// operator always sets it.
 	// +kubebuilder:validation:Enum=Static;Dynamic
-	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 
 	// approval is Required if each new device must be approved with an LVMDeviceApproval.
-	// +optional
 	Approval DeviceApprovalPolicy `json:"approval,omitempty"`
 
 	// thinPoolConfig is the configuration of the thin pool. Without it, volumes are thick.
-	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`
 
 	// raidConfig is the redundancy of the volumes. Without it, volumes have no redundancy.
-	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
 	// thickConfig controls on which devices thick volumes are. Without it, a volume can be on several.
-	// +optional
 	ThickConfig *ThickConfig `json:"thickConfig,omitempty"`
 
 	// deviceRequests are requests to cordon, drain or remove individual devices.
-	// +optional
 	// +listType=map
 	// +listMapKey=node
 	// +listMapKey=device
@@ -97,44 +84,36 @@ type LVMVolumeGroupSpec struct {
 
 	// adopt allows volume groups whose disks were moved from another node, or come from another cluster, to be used on
 	// the node that has them now.
-	// +optional
 	// +listType=map
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=64
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
 
 	// adoptClusters are the identities of other clusters whose volume groups the device class uses.
-	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	AdoptClusters []ClusterIdentity `json:"adoptClusters,omitempty"`
 
 	// deletedVolumeRetention is how long after its deletion a logical volume is kept whose claim or VolumeSnapshot was
 	// deleted while its Node object did not exist. Not set: until an administrator removes it.
-	// +optional
 	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
 
 	// eraseOnDelete is what the node agent does with the blocks of a logical volume before it removes it. If not set:
 	// Zero without thinPoolConfig, and None with thinPoolConfig.
-	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
 	// deviceResizePolicy is what the node agent does when a device of the volume group becomes larger.
-	// +optional
 	DeviceResizePolicy DeviceResizePolicy `json:"deviceResizePolicy,omitempty"`
 
 	// namespaceLimits limit the total size of the volumes that the claims of a namespace have on each node.
-	// +optional
 	// +listType=map
 	// +listMapKey=namespace
 	// +kubebuilder:validation:MaxItems=32
 	NamespaceLimits []NamespaceLimit `json:"namespaceLimits,omitempty"`
 
 	// trim controls when the file systems of mounted volumes are trimmed. Not set: never.
-	// +optional
 	Trim *TrimConfig `json:"trim,omitempty"`
 
 	// volumeCopy is that of the LVMCluster. It applies to the node, not only to this device class.
-	// +optional
 	VolumeCopy *VolumeCopyConfig `json:"volumeCopy,omitempty"`
 }

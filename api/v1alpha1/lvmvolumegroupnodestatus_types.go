@@ -20,7 +20,6 @@ type LVMVolumeGroupNodeStatus struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// +optional
 	Spec   LVMVolumeGroupNodeStatusSpec   `json:"spec,omitempty"`
 	Status LVMVolumeGroupNodeStatusStatus `json:"status,omitempty"`
 }
@@ -29,7 +28,6 @@ type LVMVolumeGroupNodeStatus struct {
 type LVMVolumeGroupNodeStatusSpec struct {
 	// deviceLabels are labels of devices of this node, which a deviceSelector can require. An administrator writes
 	// them, for example with `kubectl lvms label`.
-	// +optional
 	// +listType=map
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=256
@@ -38,7 +36,6 @@ type LVMVolumeGroupNodeStatusSpec struct {
 	// nodeStatus is a copy of status.nodeStatus, sorted by name, in the place and with the fields in which upstream
 	// LVMS has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in
 	// the product reads it; use the status.
-	// +optional
 	// +listType=map
 	// +listMapKey=name
 	NodeStatus []VGSummary `json:"nodeStatus,omitempty"`
@@ -76,31 +73,25 @@ type VGSummary struct {
 	Name string `json:"name"`
 
 	// status is the state: Progressing, Ready, Failed, Degraded or Removed.
-	// +optional
 	Status VGState `json:"status,omitempty"`
 
 	// reason says what is wrong and what to do, for every status except Ready.
-	// +optional
 	Reason string `json:"reason,omitempty"`
 
 	// devices is the sorted list of the physical volumes of the volume group.
-	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
 
 	// excluded are the devices of the node that the volume group does not use, each with all reasons.
-	// +optional
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
 
 	// deviceDiscoveryPolicy is how devices are found: Preconfigured by paths in the deviceSelector, RuntimeDynamic also
 	// when they appear later, or RuntimeStatic only when the volume group is created.
 	// +kubebuilder:validation:Enum=RuntimeStatic;RuntimeDynamic;Preconfigured
-	// +optional
 	DeviceDiscoveryPolicy string `json:"deviceDiscoveryPolicy,omitempty"`
 
 	// raidStatus is the state of redundancy of a device class with raidConfig.
-	// +optional
 	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
 }
 
@@ -123,7 +114,6 @@ type LVMVolumeGroupNodeStatusList struct {
 // LVMVolumeGroupNodeStatusStatus contains the devices and the volume groups of a node.
 type LVMVolumeGroupNodeStatusStatus struct {
 	// conditions contains the condition DevicesObserved.
-	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -131,30 +121,24 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// lastObserved is the time when the node agent last read the devices and volume groups of the node. It is updated
 	// with each change of devices or conditions, and otherwise every 10 minutes. If it is older than 30 minutes, this
 	// status is considered stale.
-	// +optional
 	LastObserved *metav1.Time `json:"lastObserved,omitempty"`
 
 	// lvm is the LVM that the node agent uses on this node.
-	// +optional
 	LVM *NodeLVM `json:"lvm,omitempty"`
 
 	// agentCertificate is the certificate with which the node agent authenticates itself to the operator.
-	// +optional
 	AgentCertificate *AgentCertificate `json:"agentCertificate,omitempty"`
 
 	// devices are all block devices of the node, used or unused, sorted by name. Logical volumes are not listed.
-	// +optional
 	// +listType=atomic
 	Devices []DeviceStatus `json:"devices,omitempty"`
 
 	// devicesOmitted is the number of devices that are not listed because the list would be too long. Devices that can
 	// be used, that a device class uses, or that have failed are always listed.
-	// +optional
 	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
 
 	// nodeStatus is the state of the volume group of each device class on this node, sorted by name. As long as a
 	// device class has an entry here, its LVMVolumeGroup is not removed.
-	// +optional
 	// +listType=map
 	// +listMapKey=name
 	NodeStatus []VGStatus `json:"nodeStatus,omitempty"`
@@ -177,7 +161,6 @@ type NodeLVM struct {
 	Source LVMSource `json:"source"`
 
 	// version is the version of LVM when the node agent started, for example "2.03.16(2) (2022-05-18)".
-	// +optional
 	Version string `json:"version,omitempty"`
 }
 
@@ -187,32 +170,23 @@ type AgentCertificate struct {
 	// request is the certificate signing request of the node agent (PKCS #10, PEM). The private key is only in the
 	// memory of the node agent.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Request string `json:"request,omitempty"`
 
 	// certificate is the certificate that the operator issued (PEM). It is valid for 48 hours.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Certificate string `json:"certificate,omitempty"`
 
 	// authorities are the certificate authorities that the node agent trusts (PEM).
 	// +kubebuilder:validation:MaxLength=16384
-	// +optional
 	Authorities string `json:"authorities,omitempty"`
 
 	// message says why the operator refuses the request. It is empty if it does not.
 	// +kubebuilder:validation:MaxLength=1024
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-const (
-	// ObservationInterval is how old lastObserved may become before a node agent writes it although nothing else has
-	// changed. It is coarse, so that the agents of a thousand nodes write twice a second together.
-	ObservationInterval = 10 * time.Minute
-	// ObservationLimit is how old lastObserved may be for the status to be relied on.
-	ObservationLimit = 3 * ObservationInterval
-)
+// ObservationLimit is how old lastObserved may be for the status to be relied on.
+const ObservationLimit = 30 * time.Minute
 
 // IsStale tells whether the node agent has not looked at its node for longer than ObservationLimit. A status without
 // lastObserved, as agents before version 0.2 write it, is not stale.
@@ -249,9 +223,6 @@ const (
 	OrphanOtherNode     OrphanKind = "OtherNode"
 )
 
-// MaxOrphans is how many orphans of a device class stand in the status.
-const MaxOrphans = 32
-
 // OrphanStatus is a logical volume without an object or with an object that names another node, an object without a
 // logical volume, or a volume that nothing claims.
 type OrphanStatus struct {
@@ -263,28 +234,22 @@ type OrphanStatus struct {
 	Name string `json:"name"`
 
 	// size is the size of the logical volume, or the size in the object.
-	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// created is the time when the logical volume or the object was created.
-	// +optional
 	Created *metav1.Time `json:"created,omitempty"`
 
 	// claim is the claim that it was created for, as NAMESPACE/NAME, if known.
-	// +optional
 	Claim string `json:"claim,omitempty"`
 
 	// object is the LogicalVolume object of an orphan of the kind OtherNode.
-	// +optional
 	Object string `json:"object,omitempty"`
 
 	// objectNode is the node that this object names. It does not have the logical volume.
-	// +optional
 	ObjectNode string `json:"objectNode,omitempty"`
 
 	// removalTime is when the node agent removes the logical volume, if deletedVolumeRetention is set and the object
 	// was deleted while the Node did not exist.
-	// +optional
 	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
 }
 
@@ -294,92 +259,74 @@ type VGStatus struct {
 	Name string `json:"name"`
 
 	// volumeGroup is the name of the volume group, if an administrator created it (existingVolumeGroup).
-	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 
 	// status is the state: Progressing, Ready, Failed, Degraded or Removed.
-	// +optional
 	Status VGState `json:"status,omitempty"`
 
 	// reason says what is wrong and what to do, for every status except Ready. With status Ready, it says why the node
 	// needs no volume group; then there are no devices and no size.
-	// +optional
 	Reason string `json:"reason,omitempty"`
 
 	// observedGeneration is the generation of the LVMVolumeGroup that this status reflects.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// uuid is the UUID of the volume group.
-	// +optional
 	UUID string `json:"uuid,omitempty"`
 
 	// seqno is the highest change of the metadata of the volume group that was seen on the node, or a recent one. LVM
 	// counts the changes. If the devices have a lower one, earlier metadata was restored.
-	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Seqno int64 `json:"seqno,omitempty"`
 
 	// conditions describe the health of the volume group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or
 	// RAIDHealthy. Each message names node, device class, device, and the volumes at risk.
-	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// devices is the sorted list of the physical volumes of the volume group.
-	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
 
 	// physicalVolumes is the state of each physical volume, sorted by UUID.
-	// +optional
 	// +listType=map
 	// +listMapKey=uuid
 	PhysicalVolumes []PhysicalVolumeStatus `json:"physicalVolumes,omitempty"`
 
 	// wipedDevices are the devices that were wiped for the volume group, sorted by id.
-	// +optional
 	// +listType=map
 	// +listMapKey=id
 	WipedDevices []WipedDevice `json:"wipedDevices,omitempty"`
 
 	// excluded are the devices of the node that the volume group does not use, sorted, each with all reasons.
-	// +optional
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
 
 	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and
 	// volumes that no PersistentVolume, snapshot or claim refers to. The list is sorted and has at most 32 entries. An
 	// administrator must remove orphans. Only one with a removalTime is removed by the node agent.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Orphans []OrphanStatus `json:"orphans,omitempty"`
 
 	// orphanCount is the number of orphans.
-	// +optional
 	OrphanCount int32 `json:"orphanCount,omitempty"`
 
 	// size is the size of the volume group.
-	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// free is the free space of the volume group. A thin pool counts as used space.
-	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
 	// metadataArea is the space for LVM's metadata of the volume group. If little is left, the device class accepts no
 	// new volumes, snapshots and expansions, so that volumes can still be deleted.
-	// +optional
 	MetadataArea *MetadataAreaStatus `json:"metadataArea,omitempty"`
 
 	// thinPool is the state of the thin pool of a thin device class.
-	// +optional
 	ThinPool *ThinPoolStatus `json:"thinPool,omitempty"`
 
 	// raidStatus is the state of redundancy of a device class with raidConfig.
-	// +optional
 	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
 }
 
@@ -418,43 +365,34 @@ type PhysicalVolumeStatus struct {
 	UUID string `json:"uuid"`
 
 	// name is the name of the device, or the last known name of a missing device.
-	// +optional
 	Name string `json:"name,omitempty"`
 
 	// deviceID is the stable identity of the device.
-	// +optional
 	DeviceID string `json:"deviceID,omitempty"`
 
 	// path is the path in the deviceSelector that selected the device.
-	// +optional
 	Path string `json:"path,omitempty"`
 
 	// requestedAs is the name in deviceRequests by which the device is requested. The request stays in force if the
 	// name or the identity of the device changes, and means no other device that gets this name.
-	// +optional
 	RequestedAs string `json:"requestedAs,omitempty"`
 
 	// size is the size that the volume group can use on the device.
-	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// free is the free space on the device.
-	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
 	// state is the state: Ready, Cordoned, Draining, Drained, Blocked, Missing or Failing.
 	State PhysicalVolumeState `json:"state"`
 
 	// suspended is true if new Pods do not get the volumes that have data on the device (deviceRequests).
-	// +optional
 	Suspended bool `json:"suspended,omitempty"`
 
 	// movedPercent is the percentage of the data that was moved to other devices while the device is being drained.
-	// +optional
 	MovedPercent *int32 `json:"movedPercent,omitempty"`
 
 	// message says what is wrong, or what is in progress.
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
@@ -465,13 +403,11 @@ type WipedDevice struct {
 
 	// names are the other identities and the links of the device at the time of the wipe. A device with one of them is
 	// not wiped again for the device class.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Names []string `json:"names,omitempty"`
 
 	// volumeGroups are the UUIDs of the volume groups that the wipe destroyed.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	VolumeGroups []string `json:"volumeGroups,omitempty"`
@@ -480,12 +416,10 @@ type WipedDevice struct {
 	Name string `json:"name"`
 
 	// found lists the content that was on the device.
-	// +optional
 	// +listType=atomic
 	Found []string `json:"found,omitempty"`
 
 	// backup is the directory on the node with a copy of what was overwritten.
-	// +optional
 	Backup string `json:"backup,omitempty"`
 
 	// time is the time at which the wipe began.
@@ -515,11 +449,9 @@ type RAIDStatus struct {
 	DegradedMemberCount int32 `json:"degradedMemberCount"`
 
 	// minSyncPercent is the lowest sync percentage of all volumes, rounded down.
-	// +optional
 	MinSyncPercent *int32 `json:"minSyncPercent,omitempty"`
 
 	// lvHealth lists the volumes that are not healthy, sorted by name; at most 32.
-	// +optional
 	// +listType=map
 	// +listMapKey=name
 	LVHealth []LVHealth `json:"lvHealth,omitempty"`
@@ -534,11 +466,9 @@ type LVHealth struct {
 	RAIDType string `json:"raidType"`
 
 	// syncPercent is the sync percentage, rounded down.
-	// +optional
 	SyncPercent *int32 `json:"syncPercent,omitempty"`
 
 	// healthStatus is the health status that LVM reports (lv_health_status). It is empty for a healthy volume.
-	// +optional
 	HealthStatus string `json:"healthStatus,omitempty"`
 }
 
@@ -554,7 +484,6 @@ type ThinPoolStatus struct {
 	MetadataSize resource.Quantity `json:"metadataSize"`
 
 	// chunkSize is the unit in which the thin pool allocates space to its volumes.
-	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
 	// dataPercent is the percentage of data in use, rounded up.
@@ -564,22 +493,18 @@ type ThinPoolStatus struct {
 	MetadataPercent int32 `json:"metadataPercent"`
 
 	// free is the free space of the data of the thin pool.
-	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
 	// virtualSize is the total virtual size of the volumes of the thin pool.
-	// +optional
 	VirtualSize *resource.Quantity `json:"virtualSize,omitempty"`
 
 	// virtualFree is the total virtual size that new volumes can have: overprovisionRatio times the size of the thin
 	// pool, without virtualSize.
-	// +optional
 	VirtualFree *resource.Quantity `json:"virtualFree,omitempty"`
 
 	// copyFree is how much data can be copied to the thin pool, by moves, restores and clones from other nodes and
 	// device classes. Copies stop 5 percentage points below highWaterMarkPercent, so that they do not fill the thin
 	// pool. If autoExtend is set, the free space of the volume group counts. It is 0 if copies have to wait.
-	// +optional
 	CopyFree *resource.Quantity `json:"copyFree,omitempty"`
 }
 

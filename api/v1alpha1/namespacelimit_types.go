@@ -9,7 +9,6 @@ type NamespaceLimit struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +kubebuilder:default=""
-	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
 	// perNode is the maximum total size of the volumes and snapshots of the namespace in this device class on one node.

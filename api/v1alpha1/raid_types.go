@@ -31,76 +31,15 @@ type RAIDConfig struct {
 	// mirrors is the number of additional copies for raid1, and 1 for raid10. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
-	// +optional
 	Mirrors *int32 `json:"mirrors,omitempty"`
 
 	// stripes is the number of devices that data is striped over, without the devices for redundancy. Defaults to 3 for
 	// raid6, and to 2 for other levels.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=60
-	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
 	// stripeSize is the amount of data that is written to one device before the next: a power of two of at least 4Ki.
 	// Above 4Mi, the size of an extent, 4Mi is used. Defaults to 64Ki.
-	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
-}
-
-// The stripe size of a RAIDConfig or ThinPoolConfig that sets none, and the largest one that is used, in bytes. LVM
-// reduces a larger one to the size of an extent (lvcreate).
-const (
-	DefaultStripeSize int64 = 64 << 10
-	MaxStripeSize     int64 = 4 << 20
-)
-
-// StripeBytes returns the stripe size that is used, in bytes.
-func (r *RAIDConfig) StripeBytes() int64 {
-	switch {
-	case r.StripeSize == nil:
-		return DefaultStripeSize
-	case r.StripeSize.CmpInt64(MaxStripeSize) > 0:
-		return MaxStripeSize
-	}
-	return r.StripeSize.Value()
-}
-
-// Copies is how many copies of the data there are beside the first one; 0 for the levels with parity.
-func (r *RAIDConfig) Copies() int {
-	if r.Type != RAIDType1 && r.Type != RAIDType10 {
-		return 0
-	}
-	if r.Mirrors != nil {
-		return int(*r.Mirrors)
-	}
-	return 1
-}
-
-// DataStripes is how many devices the data of one copy is spread over.
-func (r *RAIDConfig) DataStripes() int {
-	switch {
-	case r.Type == RAIDType1:
-		return 1
-	case r.Stripes != nil:
-		return int(*r.Stripes)
-	case r.Type == RAIDType6:
-		return 3
-	}
-	return 2
-}
-
-// Parity is how many devices of a volume hold parity.
-func (r *RAIDConfig) Parity() int {
-	switch r.Type {
-	case RAIDType4, RAIDType5:
-		return 1
-	case RAIDType6:
-		return 2
-	}
-	return 0
-}
-
-// MinimumDevices is how many devices a volume needs (lvmraid(7)).
-func (r *RAIDConfig) MinimumDevices() int {
-	return r.DataStripes()*(r.Copies()+1) + r.Parity()
 }

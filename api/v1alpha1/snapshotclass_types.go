@@ -15,14 +15,5 @@ type VolumeSnapshotClassOptions struct {
 	// deletionPolicy controls what happens to a snapshot when its VolumeSnapshot is deleted: Delete or Retain. Defaults
 	// to Delete. To apply a change, delete the VolumeSnapshotClass; the operator recreates it. Existing snapshots keep
 	// their policy.
-	// +optional
 	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
-}
-
-// Deletion returns the deletionPolicy of the VolumeSnapshotClass.
-func (o *VolumeSnapshotClassOptions) Deletion() SnapshotDeletionPolicy {
-	if o == nil || o.DeletionPolicy == "" {
-		return SnapshotDeletionDelete
-	}
-	return o.DeletionPolicy
 }

@@ -11,7 +11,6 @@ type StorageClassOptions struct {
 	// It is immutable.
 	// +kubebuilder:validation:Enum=Delete;Retain
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="reclaimPolicy is immutable, because StorageClasses are: create a new device class"
-	// +optional
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
 
 	// volumeBindingMode controls when a volume is created: WaitForFirstConsumer creates it on the node of the first Pod
@@ -19,50 +18,15 @@ type StorageClassOptions struct {
 	// WaitForFirstConsumer. It is immutable.
 	// +kubebuilder:validation:Enum=WaitForFirstConsumer;Immediate
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumeBindingMode is immutable, because StorageClasses are: create a new device class"
-	// +optional
 	VolumeBindingMode storagev1.VolumeBindingMode `json:"volumeBindingMode,omitempty"`
 
 	// additionalParameters are additional parameters of the StorageClass. The parameters for the device class and the
 	// file system are reserved. They are immutable.
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="additionalParameters is immutable, because StorageClasses are: create a new device class"
-	// +optional
 	AdditionalParameters map[string]string `json:"additionalParameters,omitempty"`
 
 	// additionalLabels are additional labels of the StorageClass. They can be changed.
 	// +kubebuilder:validation:MaxProperties=16
-	// +optional
 	AdditionalLabels map[string]string `json:"additionalLabels,omitempty"`
-}
-
-// Reclaim is the reclaim policy of the StorageClass.
-func (o *StorageClassOptions) Reclaim() corev1.PersistentVolumeReclaimPolicy {
-	if o == nil || o.ReclaimPolicy == "" {
-		return corev1.PersistentVolumeReclaimDelete
-	}
-	return o.ReclaimPolicy
-}
-
-// Binding is the binding mode of the StorageClass.
-func (o *StorageClassOptions) Binding() storagev1.VolumeBindingMode {
-	if o == nil || o.VolumeBindingMode == "" {
-		return storagev1.VolumeBindingWaitForFirstConsumer
-	}
-	return o.VolumeBindingMode
-}
-
-// Parameters are those that were added, or nil.
-func (o *StorageClassOptions) Parameters() map[string]string {
-	if o == nil {
-		return nil
-	}
-	return o.AdditionalParameters
-}
-
-// Labels are those that were added, or nil.
-func (o *StorageClassOptions) Labels() map[string]string {
-	if o == nil {
-		return nil
-	}
-	return o.AdditionalLabels
 }

@@ -24,44 +24,24 @@ type ThickConfig struct {
 	// node is the largest free space of one device. With Any, a volume can continue on another device. Defaults to Any.
 	// A change applies to new volumes, and to the extension of volumes without stripes: one on several devices is then
 	// extended only on these.
-	// +optional
 	Allocation ThickAllocation `json:"allocation,omitempty"`
 
 	// stripes is the number of devices that the data of a new volume is striped over, so that a volume has the
 	// throughput of all of them. It is lost with the first of its devices. A volume that is extended keeps its stripes.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=128
-	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
 	// stripeSize is the amount of data that is written to one device before the next: a power of two from 4Ki to 4Mi.
 	// Defaults to 64Ki.
-	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 
 	// lvcreateOptions are options of lvcreate for new volumes. Allowed is --readahead with auto, none or a number of
 	// sectors of 512 bytes, for example --readahead=8192. Others are not allowed, because LVMS chooses type, size and
 	// devices of a volume and whether it is active, and would not know its capacity.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^--readahead=(auto|none|[0-9]{1,6})$')",message="must be --readahead=auto, --readahead=none or --readahead= with a number of sectors, for example --readahead=8192"
 	LVCreateOptions []string `json:"lvcreateOptions,omitempty"`
-}
-
-// DataStripes returns the number of devices that the data of a new volume is striped over, 1 without stripes.
-func (c *ThickConfig) DataStripes() int {
-	if c.Stripes == nil {
-		return 1
-	}
-	return int(*c.Stripes)
-}
-
-// StripeBytes returns the stripe size that is used, in bytes.
-func (c *ThickConfig) StripeBytes() int64 {
-	if c.StripeSize == nil {
-		return DefaultStripeSize
-	}
-	return c.StripeSize.Value()
 }

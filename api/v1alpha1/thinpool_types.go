@@ -30,7 +30,6 @@ type ThinPoolConfig struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=90
-	// +optional
 	SizePercent int `json:"sizePercent,omitempty"`
 
 	// overprovisionRatio is the maximum ratio of the total size of the volumes to the size of the thin pool.
@@ -44,20 +43,17 @@ type ThinPoolConfig struct {
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95
-	// +optional
 	HighWaterMarkPercent int `json:"highWaterMarkPercent,omitempty"`
 
 	// chunkSizeCalculationPolicy is Static to use chunkSize, or Host to let LVM choose. It cannot be changed once a
 	// node has the thin pool.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Static
-	// +optional
 	ChunkSizeCalculationPolicy SizeCalculationPolicy `json:"chunkSizeCalculationPolicy,omitempty"`
 
 	// chunkSize is the chunk size of the thin pool: a multiple of 64Ki, from 64Ki to 1Gi. Defaults to 128Ki, or on a
 	// node with a large pool to the smallest power of two that allows the pool to double in size: 256Ki for 16 TiB,
 	// 512Ki for 32 TiB. It cannot be changed once a node has the thin pool.
-	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
 	// stripes is the number of devices that the data of the thin pool is striped over, so that volumes have the
@@ -66,53 +62,31 @@ type ThinPoolConfig struct {
 	// device after the other.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=60
-	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
 	// stripeSize is the amount of data that is written to one device before the next: a power of two from 4Ki to 4Mi.
 	// Defaults to 64Ki. It is immutable.
-	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 
 	// metadataSizeCalculationPolicy is Static to use metadataSize, or Host to let LVM choose. After a change to Static,
 	// a thin pool with less metadata than metadataSize is extended.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Host
-	// +optional
 	MetadataSizeCalculationPolicy SizeCalculationPolicy `json:"metadataSizeCalculationPolicy,omitempty"`
 
 	// metadataSize is the size of the metadata of the thin pool, from 2Mi to 16Gi. Defaults to 1Gi. It can be
 	// increased, which extends existing thin pools.
-	// +optional
 	MetadataSize *resource.Quantity `json:"metadataSize,omitempty"`
 
 	// discards is what the thin pool does with the blocks that it takes back from its volumes: PassDown also discards
 	// them on the devices of the volume group, if the devices support it; NoPassDown only takes them back. If not set,
 	// LVM of the node decides for a new thin pool (PassDown by default), and an existing one stays as it is. It can be
 	// changed at any time.
-	// +optional
 	Discards DiscardMode `json:"discards,omitempty"`
 
 	// autoExtend extends data and metadata of the thin pool within the volume group before they are full. It requires a
 	// sizePercent below 100, or a device that is added later. Without it, the thin pool keeps its size.
-	// +optional
 	AutoExtend *AutoExtend `json:"autoExtend,omitempty"`
-}
-
-// DataStripes is the number of devices that the data of the thin pool is striped over, 1 without stripes.
-func (c *ThinPoolConfig) DataStripes() int {
-	if c.Stripes == nil {
-		return 1
-	}
-	return int(*c.Stripes)
-}
-
-// StripeBytes returns the stripe size that is used, in bytes.
-func (c *ThinPoolConfig) StripeBytes() int64 {
-	if c.StripeSize == nil {
-		return DefaultStripeSize
-	}
-	return c.StripeSize.Value()
 }
 
 // DiscardMode says whether a thin pool passes discards to its devices (lvmthin(7)).
@@ -132,19 +106,11 @@ type AutoExtend struct {
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=95
 	// +kubebuilder:default=80
-	// +optional
 	ThresholdPercent int `json:"thresholdPercent,omitempty"`
 
 	// stepPercent is the percentage of its size by which the thin pool is extended.
 	// +kubebuilder:validation:Minimum=5
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=20
-	// +optional
 	StepPercent int `json:"stepPercent,omitempty"`
 }
-
-// Defaults of a thin pool whose policy is Static and whose size is not set, in bytes.
-const (
-	DefaultChunkSize    int64 = 128 << 10
-	DefaultMetadataSize int64 = 1 << 30
-)

@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // VolumeMove moves the volume of a claim to another node. The data of a thin volume is copied while Pods use it. A
 // thick volume has no snapshots, so it is copied when no Pod uses it. Then the volume is switched to the other node.
@@ -47,7 +45,6 @@ type VolumeMoveSpec struct {
 
 	// nodeName is the node to which the volume is moved. Without it, the operator selects the node with the most free
 	// capacity that the StorageClass and the spread group of the claim allow.
-	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName cannot be changed: create another VolumeMove"
@@ -56,7 +53,6 @@ type VolumeMoveSpec struct {
 	// maxPause is the time for which Pods may have to wait for the volume during the switch, at least 1s. As long as
 	// the changes since the last copy are expected to take longer, they are copied again first. The default is 30s. It
 	// has no effect on a thick volume, for which Pods wait as long as the copy takes.
-	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -64,7 +60,6 @@ type VolumeMoveSpec struct {
 	MaxPause *metav1.Duration `json:"maxPause,omitempty"`
 
 	// keepSource is how long the logical volume on the old node is kept after the switch. The default is 24h.
-	// +optional
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -127,98 +122,74 @@ const (
 	MoveFailed VolumeMovePhase = "Failed"
 )
 
-// MaxMovePods is the maximum number of Pods in the status of a VolumeMove.
-const MaxMovePods = 10
-
 // VolumeMoveStatus is the state of a move. The operator writes it.
 type VolumeMoveStatus struct {
 	// phase is the progress: Pending, Copying, WaitingForPods, Switching, KeepingSource, Completed or Failed.
-	// +optional
 	Phase VolumeMovePhase `json:"phase,omitempty"`
 
 	// message says what happens, what the move waits for, or what to do.
-	// +optional
 	Message string `json:"message,omitempty"`
 
 	// sourceNode is the node from which the volume is moved.
-	// +optional
 	SourceNode string `json:"sourceNode,omitempty"`
 
 	// targetNode is the node to which the volume is moved.
-	// +optional
 	TargetNode string `json:"targetNode,omitempty"`
 
 	// persistentVolume is the PersistentVolume, and the LogicalVolume, of the claim.
-	// +optional
 	PersistentVolume string `json:"persistentVolume,omitempty"`
 
 	// deviceClass is the device class of the volume on both nodes.
-	// +optional
 	DeviceClass string `json:"deviceClass,omitempty"`
 
 	// thick is true if the volume is thick: it is copied only while no Pod uses it.
-	// +optional
 	Thick bool `json:"thick,omitempty"`
 
 	// queuePosition is the place among the moves that wait for the same nodes. The first one is 1.
-	// +optional
 	QueuePosition int32 `json:"queuePosition,omitempty"`
 
 	// round is the number of the present copy. The first one copies all data, others the changes since the previous
 	// one.
-	// +optional
 	Round int32 `json:"round,omitempty"`
 
 	// copiedBytes is up to which byte of the volume the present round has copied. Parts without data count too.
-	// +optional
 	CopiedBytes int64 `json:"copiedBytes,omitempty"`
 
 	// progressBytes is the most that the present round was observed to have copied and compared, in bytes.
-	// +optional
 	ProgressBytes int64 `json:"progressBytes,omitempty"`
 
 	// progressTime is when this progress was noticed, within a minute. If a copy makes no progress for 5 minutes, other
 	// moves do not wait for it, and a thick volume is opened again if a Pod waits for it. Not set: nothing is copied.
-	// +optional
 	ProgressTime *metav1.Time `json:"progressTime,omitempty"`
 
 	// totalBytes is the size of the volume.
-	// +optional
 	TotalBytes int64 `json:"totalBytes,omitempty"`
 
 	// lastDeltaBytes is how much data the last complete round has sent.
-	// +optional
 	LastDeltaBytes int64 `json:"lastDeltaBytes,omitempty"`
 
 	// lastDeltaSeconds is how long the last complete round took.
-	// +optional
 	LastDeltaSeconds int64 `json:"lastDeltaSeconds,omitempty"`
 
 	// pods are Pods that use the volume on the source node, as namespace/name, at most 10. After the switch, they are
 	// Pods that are bound to another node than that of the volume, and so cannot start.
-	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Pods []string `json:"pods,omitempty"`
 
 	// podCount is the number of these Pods.
-	// +optional
 	PodCount int32 `json:"podCount,omitempty"`
 
 	// startTime is when the copy began.
-	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
 	// switchTime is when the volume was switched to the target node.
-	// +optional
 	SwitchTime *metav1.Time `json:"switchTime,omitempty"`
 
 	// sourceRemovalTime is when the logical volume on the source node is removed.
-	// +optional
 	SourceRemovalTime *metav1.Time `json:"sourceRemovalTime,omitempty"`
 
 	// conditions has Moved: whether the volume is on the target node.
-	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

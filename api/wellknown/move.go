@@ -11,10 +11,11 @@ const (
 	// change none of this group of annotations, except where stated.
 	MoveAnnotation = "lvm.topolvm.io/move"
 	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
-	// use the volume on its present node. On a thick volume that is being cloned, it has the CloneFence of the clone.
-	// FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so. The node agent
-	// writes these two. After another program has removed the fence, FencedAnnotation has LostFencePrefix and the value
-	// of FenceTimeAnnotation, until the operator removes FenceAnnotation or requests a fence with another time.
+	// use the volume on its present node. On a thick volume that is being cloned, it has CloneFencePrefix and the UID
+	// of the clone. FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so.
+	// The node agent writes these two. After another program has removed the fence, FencedAnnotation has
+	// LostFencePrefix and the value of FenceTimeAnnotation, until the operator removes FenceAnnotation or requests a
+	// fence with another time.
 	//
 	// UnfenceAnnotation has the value of a FenceAnnotation that was withdrawn. The node agent removes FencedTagPrefix
 	// with this value, and then the annotation. A tag with another value, which nothing requests, stays: the objects

@@ -1,6 +1,6 @@
 package wellknown
 
-// Labels of claims by which their volumes are kept apart, their values, and the annotation of a LogicalVolume.
+// Labels of claims by which their volumes are kept apart, their values, and what a LogicalVolume has of them.
 const (
 	// SpreadGroupLabel names the group of claims in the namespace that are spread.
 	SpreadGroupLabel = "lvm.topolvm.io/spread-group"
@@ -15,4 +15,7 @@ const (
 	// SpreadAnnotation on a LogicalVolume has the Spread of its volume, as Spread.String writes it. The CSI controller
 	// sets it. Agents cannot change it.
 	SpreadAnnotation = "lvm.topolvm.io/spread"
+	// SpreadGroupHashLabel on a LogicalVolume has the GroupHash of its Spread, so that the API server can list the
+	// volumes of a group. The CSI controller sets it. Agents cannot change it.
+	SpreadGroupHashLabel = "lvm.topolvm.io/spread-group-hash"
 )

@@ -40,6 +40,15 @@ const (
 	StorageClassPrefix = "lvms-"
 )
 
+// Parameters of a VolumeAttributesClass. Each limits the I/O of a Pod to a volume. The value is a quantity, such as 500
+// or 50Mi.
+const (
+	ReadIOPSParameter            = "readIOPS"
+	WriteIOPSParameter           = "writeIOPS"
+	ReadBytesPerSecondParameter  = "readBytesPerSecond"
+	WriteBytesPerSecondParameter = "writeBytesPerSecond"
+)
+
 // StorageClassName returns the name of the StorageClass, and of the VolumeSnapshotClass, of a device class.
 func StorageClassName(deviceClass string) string {
 	return StorageClassPrefix + deviceClass

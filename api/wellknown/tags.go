@@ -33,8 +33,8 @@ const (
 	// SparseTag is the LVM tag of a logical volume with CopyingTag that was created in a thin pool that sets new chunks
 	// to zero: what was not written reads as zeros.
 	SparseTag = "lvms.sparse"
-	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced, or the CloneFence of the
-	// LogicalVolume to which it is copied: it is not staged, published, expanded, checked or trimmed.
+	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced, or CloneFencePrefix and
+	// the UID of the LogicalVolume to which it is copied: it is not staged, published, expanded, checked or trimmed.
 	FencedTagPrefix = "lvms.fenced="
 	// EncryptionTagPrefix precedes how a logical volume is encrypted: EncryptionLUKS2.
 	EncryptionTagPrefix = "lvms.encryption="

@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 // WaitingRecovery is a recovery whose plan awaits its approval.
@@ -16,14 +17,14 @@ func WaitingRecovery(namespace string) *v1alpha1.LVMRecovery {
 			Plan: &v1alpha1.RecoveryPlan{LostVolumeCount: 2, CreationTime: metav1.NewTime(Now),
 				Devices: []v1alpha1.RecoveryDevice{}}},
 	}
-	recovery.Status.Plan.ID = v1alpha1.PlanID(recovery.Spec.Action, "worker-2", "vg1", recovery.Status.Plan)
+	recovery.Status.Plan.ID = recoveryplan.ID(recovery.Spec.Action, "worker-2", "vg1", recovery.Status.Plan)
 	return recovery
 }
 
 // Planned returns a plan for the repair of a thin pool with its ID.
 func Planned(plan v1alpha1.RecoveryPlan) v1alpha1.RecoveryPlan {
 	plan.CreationTime = metav1.NewTime(Now)
-	plan.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, "worker-1", "vg1", &plan)
+	plan.ID = recoveryplan.ID(v1alpha1.RecoveryRepairThinPool, "worker-1", "vg1", &plan)
 	return plan
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // member is a device of a volume group.
@@ -163,7 +164,7 @@ func (m member) effectsOfRemoval(class *v1alpha1.DeviceClass) []string {
 		effects = append(effects, "It is the only device of the volume group on the node, and stays in it. To remove "+
 			"the volume group, remove the device class.")
 	}
-	least, why := v1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
+	least, why := classspec.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
 	if left >= 1 && left < least {
 		effects = append(effects, fmt.Sprintf("%s requires at least %d devices, and only %d would be left: the "+
 			"device stays until another one is added.", why, least, left))

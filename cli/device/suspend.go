@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // maxReason is the maximum number of characters of the reason of a suspension.
@@ -222,8 +223,8 @@ func suspendedBy(user string, now time.Time, reason string) string {
 func (f *suspension) pending(t *session.Terminal, volumes []boundVolume) []boundVolume {
 	var left []boundVolume
 	for _, v := range volumes {
-		text, suspended := v.lv.Annotations[wellknown.SuspendedAnnotation]
-		devices := v.lv.Annotations[wellknown.SuspendedDevicesAnnotation]
+		text, suspended := view.Suspended(&v.lv)
+		devices := view.SuspendedDevices(&v.lv)
 		switch {
 		case suspended != f.suspend:
 			left = append(left, v)

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 func suspendDeviceCommand(e *session.Environment) *cobra.Command {
@@ -128,7 +128,7 @@ func (r *deviceRun) volumesOf(ctx context.Context, m member) ([]string, error) {
 		lv := &found[i]
 		// A LogicalVolume without a device class is in the default one, which may be any.
 		if lv.Spec.NodeName == m.at.Node && (lv.Spec.DeviceClass == "" || lv.Spec.DeviceClass == m.at.Class) {
-			bound = append(bound, boundVolume{claim: lv.Annotations[wellknown.ClaimAnnotation], lv: *lv})
+			bound = append(bound, boundVolume{claim: view.Claim(lv), lv: *lv})
 		}
 	}
 	notes := len(r.source.Notes)

@@ -12,10 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -142,7 +143,7 @@ func newBalance(cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 	thin := thinClasses(cluster)
 	for i := range volumes {
 		lv := &volumes[i]
-		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
+		class := cmp.Or(lv.Spec.DeviceClass, classspec.Default(cluster.Spec.Storage))
 		b := classes[class]
 		if b == nil || b.nodes[lv.Spec.NodeName] == nil {
 			continue
@@ -150,9 +151,8 @@ func newBalance(cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 		size := lv.Spec.Size.Value()
 		node := b.nodes[lv.Spec.NodeName]
 		node.Provisioned += size
-		claim := lv.Annotations[wellknown.ClaimAnnotation]
-		if thin[class] && whyStays(lv) == "" && openMove(moves, claim) == nil &&
-			lv.Annotations[wellknown.MoveAnnotation] == "" {
+		claim := view.Claim(lv)
+		if thin[class] && whyStays(lv) == "" && openMove(moves, claim) == nil && view.Move(lv) == "" {
 			b.volumes[node.Node] = append(b.volumes[node.Node],
 				BalanceMove{DeviceClass: class, Claim: claim, Size: size, From: node.Node})
 		}

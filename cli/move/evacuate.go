@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // evacuation is what evacuate does with the volumes of a node.
@@ -164,11 +165,11 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 	p.readCapacity(thin, statuses)
 	for i := range volumes {
 		lv := &volumes[i]
-		if lv.Spec.NodeName != node || lv.Annotations[wellknown.MoveAnnotation] != "" {
+		if lv.Spec.NodeName != node || view.Move(lv) != "" {
 			continue
 		}
-		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
-		claim := lv.Annotations[wellknown.ClaimAnnotation]
+		class := cmp.Or(lv.Spec.DeviceClass, classspec.Default(cluster.Spec.Storage))
+		claim := view.Claim(lv)
 		size := lv.Spec.Size.Value()
 		isThin, known := thin[class]
 		why := whyStays(lv)
@@ -299,7 +300,7 @@ func whyStays(lv *topolvmv1.LogicalVolume) string {
 	switch {
 	case lv.Spec.AccessType == "ro":
 		return "it is a snapshot: snapshots stay on their node"
-	case lv.Annotations[wellknown.ClaimAnnotation] == "":
+	case view.Claim(lv) == "":
 		return "its claim is not known"
 	case !lv.DeletionTimestamp.IsZero() || lv.Status.VolumeID == "":
 		return "it is being created or deleted"

@@ -15,10 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 func moveCommand(e *session.Environment) *cobra.Command {
@@ -126,12 +127,11 @@ func whatMoveDoes(ctx context.Context, s *session.Source, claim, to string) (str
 	}
 	for i := range volumes {
 		lv := &volumes[i]
-		if lv.Annotations[wellknown.ClaimAnnotation] != claim || lv.Annotations[wellknown.MoveAnnotation] != "" ||
-			lv.Spec.AccessType == "ro" {
+		if view.Claim(lv) != claim || view.Move(lv) != "" || lv.Spec.AccessType == "ro" {
 			continue
 		}
 		size := lv.Spec.Size.Value()
-		class := cmp.Or(lv.Spec.DeviceClass, clusters[0].Spec.Storage.DefaultDeviceClass())
+		class := cmp.Or(lv.Spec.DeviceClass, classspec.Default(clusters[0].Spec.Storage))
 		if thin, known := thinClasses(&clusters[0])[class]; known && !thin {
 			return fmt.Sprintf("The volume of the claim %s is thick: it is copied to %s only while no Pod uses it, "+
 				"and its Pods cannot start for about %s at %s for each second. Then it is switched.", claim, to,

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const howRecoveriesWork = `
@@ -245,7 +245,7 @@ PersistentVolumes.`,
 func completeClaimsOfAll(e *session.Environment, command *cobra.Command) {
 	e.Complete(command, "claim", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
 		return session.NamesOfVolumes(ctx, reader, func(lv *topolvmv1.LogicalVolume) string {
-			return lv.Annotations[wellknown.ClaimAnnotation]
+			return view.Claim(lv)
 		})
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 // noErrors is the begin of the finding of a check that found no errors.
@@ -63,7 +64,7 @@ var deviceEffects = map[v1alpha1.RecoveryAction]string{
 // planText returns the plan of a recovery as a person reads it.
 func planText(r *v1alpha1.LVMRecovery) (string, error) {
 	// Only the operator acts on a plan that another process wrote: that of an import.
-	if r.Spec.Action == v1alpha1.RecoveryImportVolumes && !r.HasGenuinePlan() {
+	if r.Spec.Action == v1alpha1.RecoveryImportVolumes && !recoveryplan.IsGenuine(r) {
 		return "", fmt.Errorf("%s cannot be approved: its plan %s has another content than its ID says. The node "+
 			"agent of %s wrote it: check that this command has the version of the operator, and if it has, who can "+
 			"use the token of this agent. Then delete the LVMRecovery, and create it again", recoveryName(r),

@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 var at = session.Target{Namespace: "storage", Node: "worker-1", Class: "vg1"}
@@ -41,7 +42,7 @@ func TestEachActionHasAPreview(t *testing.T) {
 func plans() []*v1alpha1.LVMRecovery {
 	created := metav1.NewTime(clitest.Now)
 	of := func(action v1alpha1.RecoveryAction, plan v1alpha1.RecoveryPlan) *v1alpha1.LVMRecovery {
-		plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", &plan)
+		plan.ID = recoveryplan.ID(action, "worker-1", "vg1", &plan)
 		return &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: "worker-1-vg1-x"},
 			Spec:   v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", Action: action},
 			Status: v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Plan: &plan}}
@@ -194,7 +195,7 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 		open := request.object()
 		open.Name = "mine"
 		open.Status = clitest.Awaiting(clitest.Harmless)
-		open.Status.Plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", open.Status.Plan)
+		open.Status.Plan.ID = recoveryplan.ID(action, "worker-1", "vg1", open.Status.Plan)
 		if got := verdict.CommandOf(open); got != "kubectl lvms "+want {
 			t.Errorf("%s: got %s", action, got)
 		}

@@ -8,8 +8,8 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // volumesOfClaims returns the names of the logical volumes of claims in LVM, and where all of them are.
@@ -45,8 +45,8 @@ func volumeOfClaim(all []topolvmv1.LogicalVolume, claim string) *topolvmv1.Logic
 	for i := range all {
 		lv := &all[i]
 		isSnapshot := lv.Spec.AccessType == "ro" && lv.Spec.Source != ""
-		isPartOfMove := lv.Annotations[wellknown.MoveAnnotation] != ""
-		if lv.Annotations[wellknown.ClaimAnnotation] == claim && lv.Status.VolumeID != "" && !isSnapshot &&
+		isPartOfMove := view.Move(lv) != ""
+		if view.Claim(lv) == claim && lv.Status.VolumeID != "" && !isSnapshot &&
 			!isPartOfMove && lv.DeletionTimestamp == nil {
 			return lv
 		}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -68,7 +68,7 @@ func (e *Environment) CompleteDevices(command *cobra.Command) {
 func (e *Environment) CompleteClaims(command *cobra.Command) {
 	e.Complete(command, "claim", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
 		return NamesOfVolumes(ctx, reader, func(lv *topolvmv1.LogicalVolume) string {
-			claim := lv.Annotations[wellknown.ClaimAnnotation]
+			claim := view.Claim(lv)
 			if namespace := e.Namespace(); namespace != "" && !strings.HasPrefix(claim, namespace+"/") {
 				return ""
 			}

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // migrateFlags are the flags and arguments of migrate.
@@ -187,7 +187,7 @@ func migrationText(pvs []corev1.PersistentVolume) string {
 		pv := &pvs[i]
 		size := pv.Spec.Capacity[corev1.ResourceStorage]
 		fmt.Fprintf(&text, "  %s of the claim %s: %s on node %s\n", pv.Name, objects.ClaimOfVolume(pv),
-			output.SizeOf(&size), cmp.Or(v1alpha1.NodeOfEarlierVolume(pv), "unknown"))
+			output.SizeOf(&size), cmp.Or(view.NodeOfEarlierVolume(pv), "unknown"))
 	}
 	for _, effect := range []string{
 		"Claims, logical volumes and data stay as they are. No data is copied.",
@@ -286,7 +286,7 @@ func migrationState(pv *corev1.PersistentVolume) (session.RequestState, string) 
 	switch {
 	case objects.DriverOf(pv) == wellknown.DriverName:
 		return session.RequestDone, "migrated"
-	case strings.HasPrefix(message, v1alpha1.MigrationBlockedPrefix):
+	case strings.HasPrefix(message, view.MigrationBlockedPrefix):
 		return session.RequestBlocked, output.OneLine(message)
 	case pv.Spec.CSI == nil || !pv.DeletionTimestamp.IsZero():
 		return session.RequestPending, "the PersistentVolume is being recreated"

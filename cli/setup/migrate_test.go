@@ -12,10 +12,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/clitest"
 	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -103,7 +103,7 @@ func TestTheStateOfAMigration(t *testing.T) {
 		"waiting": {func(pv *corev1.PersistentVolume) { pv.Annotations[wellknown.MigrationAnnotation] = "waiting: x" },
 			session.RequestPending, "waiting: x"},
 		"blocked": {func(pv *corev1.PersistentVolume) {
-			pv.Annotations[wellknown.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix + "a Pod"
+			pv.Annotations[wellknown.MigrationAnnotation] = view.MigrationBlockedPrefix + "a Pod"
 		}, session.RequestBlocked, "blocked: a Pod"},
 		"withdrawn": {func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, session.RequestBlocked, "withdrawn"},
 		"does not exist": {func(pv *corev1.PersistentVolume) { *pv = corev1.PersistentVolume{} }, session.RequestPending,
@@ -131,7 +131,7 @@ func requestedIn(t *testing.T, c client.Client) string {
 	}
 	var names []string
 	for i := range all.Items {
-		if v1alpha1.MigrationRequested(&all.Items[i]) {
+		if view.MigrationRequested(&all.Items[i]) {
 			names = append(names, all.Items[i].Name)
 		}
 	}
@@ -184,8 +184,7 @@ func TestMigrationsAreRequestedAfterAQuestion(t *testing.T) {
 func TestAMigrationIsFollowed(t *testing.T) {
 	c := clitest.FakeReader(nil, earlierVolumes()...)
 	blocked := func(pv *corev1.PersistentVolume) {
-		pv.Annotations[wellknown.MigrationAnnotation] = v1alpha1.MigrationBlockedPrefix +
-			"Pod shop/db uses claim shop/data"
+		pv.Annotations[wellknown.MigrationAnnotation] = view.MigrationBlockedPrefix + "Pod shop/db uses claim shop/data"
 	}
 	done := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = wellknown.DriverName }
 	steps := []func(){setPV(t, c, "pvc-1", blocked), setPV(t, c, "pvc-2", done), func() {}}

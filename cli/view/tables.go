@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 )
 
 func statusTable(status output.Status) *metav1.Table {
@@ -117,7 +118,7 @@ func limitsText(v output.Volume) string {
 	if v.IOLimitsRequested == "" {
 		return v.IOLimits
 	}
-	return cmp.Or(v.IOLimits, v1alpha1.NoIOLimits) + " (requested: " + v.IOLimitsRequested + ")"
+	return cmp.Or(v.IOLimits, iolimits.None) + " (requested: " + v.IOLimitsRequested + ")"
 }
 
 func percent(value int32) string { return fmt.Sprintf("%d%%", value) }

@@ -9,11 +9,11 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/cli/objects"
 	"github.com/lvm-storage/lvm-operator/cli/output"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
+	volumeview "github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // volumeFilter selects volumes. An empty field selects all.
@@ -52,42 +52,41 @@ func newVolumes(volumes []topolvmv1.LogicalVolume, filter volumeFilter) output.V
 func newVolume(lv *topolvmv1.LogicalVolume) output.Volume {
 	state, message := stateOf(lv)
 	inForce, requested := limitsOf(lv)
-	return output.Volume{Claim: lv.Annotations[wellknown.ClaimAnnotation], Node: lv.Spec.NodeName,
-		PartOfMove:  lv.Annotations[wellknown.MoveAnnotation] != "",
+	return output.Volume{Claim: volumeview.Claim(lv), Node: lv.Spec.NodeName,
+		PartOfMove:  volumeview.Move(lv) != "",
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: output.OneLine(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
 		Suspended: suspensionText(lv), Source: lv.Spec.Source,
-		Encryption: output.OneLine(lv.Annotations[wellknown.EncryptionAnnotation]), IOLimits: inForce,
-		IOLimitsRequested: requested, IOLimitsError: output.OneLine(lv.Annotations[wellknown.IOLimitsErrorAnnotation])}
+		Encryption: output.OneLine(volumeview.Encryption(lv)), IOLimits: inForce,
+		IOLimitsRequested: requested, IOLimitsError: output.OneLine(volumeview.IOLimitsOf(lv).Failed)}
 }
 
 // limitsOf returns the I/O limits of a volume that are in force, and those that are requested but not in force.
 func limitsOf(lv *topolvmv1.LogicalVolume) (inForce, requested string) {
-	inForce = lv.Annotations[wellknown.IOLimitsInForceAnnotation]
-	requested = lv.Annotations[wellknown.IOLimitsAnnotation]
-	if requested == inForce {
-		requested = ""
+	limits := volumeview.IOLimitsOf(lv)
+	if limits.Requested == limits.InForce {
+		limits.Requested = ""
 	}
-	if inForce == v1alpha1.NoIOLimits {
-		inForce = ""
+	if limits.InForce == iolimits.None {
+		limits.InForce = ""
 	}
-	return inForce, requested
+	return limits.InForce, limits.Requested
 }
 
 // suspensionText says why new Pods do not get a volume, or returns "" if they do.
 func suspensionText(lv *topolvmv1.LogicalVolume) string {
 	var reasons []string
-	if text, suspended := lv.Annotations[wellknown.SuspendedAnnotation]; suspended {
+	if text, suspended := volumeview.Suspended(lv); suspended {
 		reasons = append(reasons, "suspended "+cmp.Or(output.OneLine(text), "by an unknown user"))
 	}
-	if devices := lv.Annotations[wellknown.SuspendedDevicesAnnotation]; devices != "" {
+	if devices := volumeview.SuspendedDevices(lv); devices != "" {
 		reasons = append(reasons, "has data on the suspended device "+devices)
 	}
 	return strings.Join(reasons, output.Separator)
 }
 
 func stateOf(lv *topolvmv1.LogicalVolume) (output.VolumeState, string) {
-	condition := lv.Annotations[wellknown.ConditionAnnotation]
+	condition := volumeview.Condition(lv)
 	switch {
 	case lv.DeletionTimestamp != nil:
 		return output.VolumeDeleting, cmp.Or(lv.Status.Message, condition)
@@ -103,7 +102,7 @@ func stateOf(lv *topolvmv1.LogicalVolume) (output.VolumeState, string) {
 		return output.VolumePending, ""
 	case lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
 		return output.VolumeExpanding, fmt.Sprintf("The size is %s now.", output.SizeOf(lv.Status.CurrentSize))
-	case lv.Annotations[wellknown.UnclaimedAnnotation] == "true":
+	case volumeview.IsUnclaimed(lv):
 		return output.VolumeUnclaimed, "No PersistentVolume, snapshot or claim refers to the volume."
 	}
 	return output.VolumeReady, ""

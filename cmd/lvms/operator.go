@@ -35,13 +35,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/permissions"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/memory"
 	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 )
 
 const (

@@ -64,7 +64,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 const (
@@ -404,7 +403,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	local *host.Local, fileSystems sharedFileSystems, layout hostpaths.Layout) error {
 	engine := parts.engine
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
-		Live: mgr.GetAPIReader(), Volumes: lvmd.Volumes{Engine: engine}, FileSystems: fileSystems.FileSystems,
+		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems,
 		Programs: local, Locks: fileSystems.locks, StateDir: stateDir})
 	engine.HoldUnformattedWith(node.HoldUnformatted)
 	volumes := logicalvolume.New(logicalvolume.Options{

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 )
 
 // playListing simulates the agents of nodes: they list their devices, or fail to.
@@ -82,7 +83,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	wantEverySuitableNode(t, daemonSet)
 
 	// The operator also owns the records of wipes and of deleted volumes.
-	for _, name := range []string{lvmv1alpha1.WipedDevicesConfigMap, lvmv1alpha1.DeletedVolumesConfigMap} {
+	for _, name := range []string{removednode.WipedDevices, removednode.DeletedVolumes} {
 		w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace}})
 	}
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses", Namespace: w.cluster.Namespace}})
@@ -96,9 +97,9 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		"b":               &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		operand.AgentName: &appsv1.DaemonSet{}, wellknown.DriverName: &storagev1.CSIDriver{},
-		lvmv1alpha1.WipedDevicesConfigMap:   &corev1.ConfigMap{},
-		lvmv1alpha1.DeletedVolumesConfigMap: &corev1.ConfigMap{},
-		"lvms-vgmanager":                    metadataOf(sccKind),
+		removednode.WipedDevices:   &corev1.ConfigMap{},
+		removednode.DeletedVolumes: &corev1.ConfigMap{},
+		"lvms-vgmanager":           metadataOf(sccKind),
 	} {
 		if w.exists(object, name) {
 			t.Errorf("%T %s is left", object, name)

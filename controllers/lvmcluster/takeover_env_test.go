@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
@@ -55,7 +56,7 @@ func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 func TestUpstreamIsTakenOver(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
 	w.leaveAsUpstream(nil)
-	if policy := w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.Reclaim(); policy !=
+	if policy := classspec.Reclaim(w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions); policy !=
 		corev1.PersistentVolumeReclaimRetain {
 		t.Fatalf("the reclaim policy is %s now", policy)
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 )
 
 // CacheByObject limits the manager's cache to what the controller has permission to read: namespaced kinds in one

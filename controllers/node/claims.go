@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Claims deletes the claims of a Node that is removed, if an administrator requested it with an annotation of the Node.
@@ -174,8 +175,7 @@ func (c *Claims) isOnNode(ctx context.Context, b bound, node string) (bool, erro
 		return false, fmt.Errorf("delete claim %s/%s of node %s, which is being deleted: read LogicalVolume %s: %w",
 			b.claim.Namespace, b.claim.Name, node, b.logicalVolume, err)
 	}
-	isSwitched := lv.Annotations[wellknown.MovedVolumeAnnotation]+lv.Annotations[wellknown.AdoptAnnotation] != ""
-	isOnNode := lv.Spec.NodeName == node && lv.Status.VolumeID == b.handle && !isSwitched
+	isOnNode := lv.Spec.NodeName == node && lv.Status.VolumeID == b.handle && !view.IsBeingSwitched(lv)
 	if !isOnNode {
 		log.FromContext(ctx).Info("kept a claim of a removed node, because its volume is being moved or was moved",
 			"claim", b.claim.Namespace+"/"+b.claim.Name, "node", node, "to", lv.Spec.NodeName)

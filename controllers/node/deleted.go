@@ -8,6 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-deleted-volumes,namespace=openshift-lvm-storage,verbs=get;update;delete
@@ -24,17 +25,16 @@ func (c *Controller) recordDeleted(ctx context.Context, volumes []topolvmv1.Logi
 		if lv.Status.VolumeID == "" || at < 0 {
 			continue
 		}
-		value, err := json.Marshal(lvmv1alpha1.DeletedVolume{Volume: lv.Status.VolumeID, UID: lv.UID,
+		value, err := json.Marshal(removednode.DeletedVolume{Volume: lv.Status.VolumeID, UID: lv.UID,
 			LogicalVolume: lv.Name, Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
 			Time: lv.DeletionTimestamp.UTC()})
 		if err != nil {
 			return err
 		}
-		records[lvmv1alpha1.DeletedVolumeKey(lv.Status.VolumeID)], class = string(value), &groups[at]
+		records[removednode.DeletedVolumeKey(lv.Status.VolumeID)], class = string(value), &groups[at]
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	return c.addRecords(ctx,
-		newRecords(c.namespace, lvmv1alpha1.DeletedVolumesConfigMap, "deleted-volumes", class), records)
+	return c.addRecords(ctx, newRecords(c.namespace, removednode.DeletedVolumes, "deleted-volumes", class), records)
 }

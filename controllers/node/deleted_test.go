@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -50,7 +50,7 @@ func clusterOf(t *testing.T, funcs interceptor.Funcs, volumes ...client.Object) 
 func recordsOfDeleted(t *testing.T, c client.Client) *corev1.ConfigMap {
 	t.Helper()
 	object := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: "ns", Name: lvmv1alpha1.DeletedVolumesConfigMap}
+	key := client.ObjectKey{Namespace: "ns", Name: removednode.DeletedVolumes}
 	if err := client.IgnoreNotFound(c.Get(t.Context(), key, object)); err != nil {
 		t.Fatal(err)
 	}
@@ -69,19 +69,19 @@ func TestVolumesThatAreDeletedWithoutTheirNodeAreRecorded(t *testing.T) {
 		}
 	}
 	object := recordsOfDeleted(t, c)
-	got := map[string]lvmv1alpha1.DeletedVolume{}
+	got := map[string]removednode.DeletedVolume{}
 	for key, value := range object.Data {
-		d := lvmv1alpha1.DeletedVolume{}
-		if err := json.Unmarshal([]byte(value), &d); err != nil || key != lvmv1alpha1.DeletedVolumeKey(d.Volume) {
+		d := removednode.DeletedVolume{}
+		if err := json.Unmarshal([]byte(value), &d); err != nil || key != removednode.DeletedVolumeKey(d.Volume) {
 			t.Errorf("%s: %s: %v", key, value, err)
 		}
 		got[d.LogicalVolume] = d
 	}
-	want := func(name string) lvmv1alpha1.DeletedVolume {
-		return lvmv1alpha1.DeletedVolume{Volume: "vol-" + name, UID: types.UID("uid-" + name), LogicalVolume: name,
+	want := func(name string) removednode.DeletedVolume {
+		return removednode.DeletedVolume{Volume: "vol-" + name, UID: types.UID("uid-" + name), LogicalVolume: name,
 			Node: "n1", DeviceClass: "vg1", Time: deletedAt.UTC()}
 	}
-	if diff := cmp.Diff(map[string]lvmv1alpha1.DeletedVolume{"a": want("a"), "b": want("b")}, got); diff != "" {
+	if diff := cmp.Diff(map[string]removednode.DeletedVolume{"a": want("a"), "b": want("b")}, got); diff != "" {
 		t.Error(diff)
 	}
 	if len(object.OwnerReferences) != 1 || object.OwnerReferences[0].Name != "cluster" || object.Labels["a"] != "b" ||

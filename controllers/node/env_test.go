@@ -19,6 +19,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -144,7 +145,7 @@ func TestARecordOfDeletedVolumesIsExtended(t *testing.T) {
 	if len(writes) != 2 || writes[1] != "update ConfigMap lvms-deleted-volumes" {
 		t.Errorf("got the writes %q", writes)
 	}
-	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DeletedVolumesConfigMap,
+	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: removednode.DeletedVolumes,
 		Namespace: env.Namespace}}
 	if err := spy.Delete(t.Context(), records); err != nil {
 		t.Error(err)
@@ -227,15 +228,14 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 		"delete LVMVolumeGroupNodeStatus gone-3")
 
 	records := &corev1.ConfigMap{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lvmv1alpha1.WipedDevicesConfigMap},
-		records); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: removednode.WipedDevices}, records); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
 	for key, value := range records.Data {
-		r := lvmv1alpha1.WipedDeviceRecord{}
+		r := removednode.WipedDevice{}
 		if err := json.Unmarshal([]byte(value), &r); err != nil || r.ClassUID != string(group.UID) || r.Time.IsZero() ||
-			key != lvmv1alpha1.WipedDeviceKey("vg1", r.ID) {
+			key != removednode.WipedDeviceKey("vg1", r.ID) {
 			t.Errorf("%s: %s, %v", key, value, err)
 		}
 		got[r.ID] = r.DeviceClass + " " + r.Node

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=openshift-lvm-storage,verbs=create
@@ -19,7 +20,7 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	object := newRecords(c.namespace, lvmv1alpha1.WipedDevicesConfigMap, "wiped-devices", status)
+	object := newRecords(c.namespace, removednode.WipedDevices, "wiped-devices", status)
 	return c.addRecords(ctx, object, records)
 }
 
@@ -34,14 +35,14 @@ func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 			continue
 		}
 		for _, wiped := range entry.WipedDevices {
-			value, err := json.Marshal(lvmv1alpha1.WipedDeviceRecord{
+			value, err := json.Marshal(removednode.WipedDevice{
 				DeviceClass: entry.Name, ClassUID: string(groups[at].UID), ID: wiped.ID, Names: wiped.Names,
 				Node: status.Name, Time: wiped.Time.UTC(),
 			})
 			if err != nil {
 				return nil, err
 			}
-			records[lvmv1alpha1.WipedDeviceKey(entry.Name, wiped.ID)] = string(value)
+			records[removednode.WipedDeviceKey(entry.Name, wiped.ID)] = string(value)
 		}
 	}
 	return records, nil

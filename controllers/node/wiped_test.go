@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
@@ -41,12 +42,11 @@ func TestWipesOutliveTheNode(t *testing.T) {
 		}
 	}
 	object := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: lvmv1alpha1.WipedDevicesConfigMap},
-		object); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: removednode.WipedDevices}, object); err != nil {
 		t.Fatal(err)
 	}
-	got := lvmv1alpha1.WipedDeviceRecord{}
-	if err := json.Unmarshal([]byte(object.Data[lvmv1alpha1.WipedDeviceKey("vg1", "wwn:1")]), &got); err != nil ||
+	got := removednode.WipedDevice{}
+	if err := json.Unmarshal([]byte(object.Data[removednode.WipedDeviceKey("vg1", "wwn:1")]), &got); err != nil ||
 		got.ClassUID != "u1" || got.Node != "n1" || len(object.Data) != 1 {
 		t.Errorf("got %v, %v", object.Data, err)
 	}
@@ -86,8 +86,8 @@ func TestRecordsHaveALimitInBytes(t *testing.T) {
 	data := map[string]string{}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 3000 {
-		value, err := json.Marshal(lvmv1alpha1.WipedDeviceRecord{Node: strings.Repeat("n", 253), DeviceClass: strings.Repeat("c", 63),
-			Time: begin.Add(time.Duration(i) * time.Hour)})
+		value, err := json.Marshal(removednode.WipedDevice{Node: strings.Repeat("n", 253),
+			DeviceClass: strings.Repeat("c", 63), Time: begin.Add(time.Duration(i) * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestRecordsHaveALimit(t *testing.T) {
 	data := map[string]string{"broken": "{"}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range maxRecords + 1 {
-		value, err := json.Marshal(lvmv1alpha1.WipedDeviceRecord{Time: begin.Add(time.Duration(i) * time.Hour)})
+		value, err := json.Marshal(removednode.WipedDevice{Time: begin.Add(time.Duration(i) * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}

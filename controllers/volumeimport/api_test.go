@@ -24,6 +24,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -55,7 +56,7 @@ func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *wo
 			Action: v1alpha1.RecoveryImportVolumes}}
 	plan := &v1alpha1.RecoveryPlan{VolumeGroupUUID: "uuid-1", Devices: []v1alpha1.RecoveryDevice{},
 		CreationTime: metav1.Now(), ImportedVolumes: volumes}
-	plan.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, w.node(), "vg1", plan)
+	plan.ID = recoveryplan.ID(v1alpha1.RecoveryImportVolumes, w.node(), "vg1", plan)
 	w.recovery.Spec.ApprovedPlan = plan.ID
 	w.create(w.recovery)
 	w.recovery.Status = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryRunning, Plan: plan}

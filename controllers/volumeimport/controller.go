@@ -33,6 +33,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 // Delays before the next attempt.
@@ -93,7 +94,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	r := forged
 	var err error
-	if recovery.HasApprovedPlan() {
+	if recoveryplan.IsApproved(recovery) {
 		r, err = c.importAll(ctx, recovery)
 	}
 	if err != nil {

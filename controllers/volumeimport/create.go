@@ -19,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/stagesecret"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // job is the import of volumes of a device class to a node. group is the UUID of their volume group.
@@ -155,7 +156,7 @@ func (j *job) logicalVolume(ctx context.Context, v v1alpha1.RecoveryVolume) erro
 		return waiting("LogicalVolume %s of volume %s is being deleted", lv.Name, v.Name)
 	case lv.Status.VolumeID == v.Name && lv.Spec.NodeName == j.node:
 		return nil
-	case lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] == v.Name && lv.Spec.NodeName == j.node:
+	case lv.Status.VolumeID == "" && view.Import(lv) == v.Name && lv.Spec.NodeName == j.node:
 		if lv.Status.Message != "" {
 			return blocked("volume %s: node %s: %s", v.Name, j.node, lv.Status.Message)
 		}

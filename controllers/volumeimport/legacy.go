@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -172,7 +172,7 @@ func (l *legacyVolumes) withdraw(ctx context.Context, s *legacyState) error {
 	var errs []error
 	left := len(s.pvs)
 	for _, lv := range s.lvs {
-		if lv.Annotations[wellknown.EarlierDriverAnnotation] == "" || legacypv.IsFor(lv, s.pvs[lv.Name]) {
+		if view.EarlierDriver(lv) == "" || legacypv.IsFor(lv, s.pvs[lv.Name]) {
 			continue
 		}
 		left++
@@ -190,7 +190,7 @@ func (l *legacyVolumes) beginExpansions(ctx context.Context, s *legacyState) err
 		return nil
 	}
 	for _, lv := range s.lvs {
-		if lv.Annotations[wellknown.EarlierDriverAnnotation] == "" || !legacypv.IsFor(lv, s.pvs[lv.Name]) {
+		if view.EarlierDriver(lv) == "" || !legacypv.IsFor(lv, s.pvs[lv.Name]) {
 			continue
 		}
 		if runs, err := s.topolvm.runs(ctx); runs || err != nil {
@@ -222,7 +222,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 	err = paging.Each(ctx, l.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			pv := &list.Items[i]
-			if pv.Spec.CSI == nil || !v1alpha1.IsDriver(pv.Spec.CSI.Driver) {
+			if pv.Spec.CSI == nil || !view.IsDriver(pv.Spec.CSI.Driver) {
 				continue
 			}
 			s.references[pv.Spec.CSI.VolumeHandle]++
@@ -237,7 +237,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 	err = paging.Each(ctx, l.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			lv := &list.Items[i]
-			if s.pvs[lv.Name] != nil || lv.Annotations[wellknown.EarlierDriverAnnotation] != "" {
+			if s.pvs[lv.Name] != nil || view.EarlierDriver(lv) != "" {
 				s.lvs[lv.Name] = lv.DeepCopy()
 			}
 		}
@@ -251,7 +251,7 @@ func (l *legacyVolumes) read(ctx context.Context) (*legacyState, error) {
 // serve performs the next step for a PersistentVolume. It returns nil if nothing is left to do.
 func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.PersistentVolume) error {
 	lv := s.lvs[pv.Name]
-	isServed := lv != nil && lv.Annotations[wellknown.EarlierDriverAnnotation] != "" && legacypv.IsOf(pv, lv)
+	isServed := lv != nil && view.EarlierDriver(lv) != "" && legacypv.IsOf(pv, lv)
 	if isServed {
 		return l.ensureDriver(ctx, s)
 	}
@@ -260,11 +260,11 @@ func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.Pe
 	}
 	facts := legacypv.Facts{PV: pv, Old: s.olds[pv.Name]}
 	var err error
-	if facts.Drivers, err = l.driversOf(ctx, v1alpha1.NodeOfEarlierVolume(pv)); err != nil {
+	if facts.Drivers, err = l.driversOf(ctx, view.NodeOfEarlierVolume(pv)); err != nil {
 		return err
 	}
 	if slices.Contains(facts.Drivers, wellknown.EarlierDriverName) {
-		s.topolvm.tellOfNode(ctx, v1alpha1.NodeOfEarlierVolume(pv))
+		s.topolvm.tellOfNode(ctx, view.NodeOfEarlierVolume(pv))
 		return nil
 	}
 	if problem := facts.ServingProblem(); problem != "" {
@@ -284,7 +284,7 @@ func (l *legacyVolumes) serve(ctx context.Context, s *legacyState, pv *corev1.Pe
 
 // annotate sets or removes EarlierDriverAnnotation of a LogicalVolume, unless the LogicalVolume has changed.
 func (l *legacyVolumes) annotate(ctx context.Context, lv *topolvmv1.LogicalVolume, driver string) error {
-	if lv == nil || lv.Annotations[wellknown.EarlierDriverAnnotation] == driver || !lv.DeletionTimestamp.IsZero() {
+	if lv == nil || view.EarlierDriver(lv) == driver || !lv.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	before := lv.DeepCopy()

@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // fsTypeParameter is the StorageClass parameter with the file system of volumes (external-provisioner).
@@ -71,7 +72,7 @@ func (r *refusedClaims) refuse(ctx context.Context, topolvm *runningTopoLVM) err
 	}
 	byDefault := ""
 	for i := range clusters.Items {
-		byDefault = cmp.Or(byDefault, clusters.Items[i].Spec.Storage.DefaultDeviceClass())
+		byDefault = cmp.Or(byDefault, classspec.Default(clusters.Items[i].Spec.Storage))
 	}
 	for _, claim := range pending {
 		class := legacy[*claim.Spec.StorageClassName]

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // legacyVolumeNotDeleted is a Warning event on the PersistentVolume: its driver is topolvm.cybozu.com, its claim was
@@ -51,7 +52,7 @@ type removal struct {
 // deleted, or must not be.
 func (d deletions) deleteVolume(ctx context.Context, s *legacyState, pv *corev1.PersistentVolume) error {
 	old := s.olds[pv.Name]
-	r := removal{name: pv.Name, handle: pv.Spec.CSI.VolumeHandle, node: v1alpha1.NodeOfEarlierVolume(pv),
+	r := removal{name: pv.Name, handle: pv.Spec.CSI.VolumeHandle, node: view.NodeOfEarlierVolume(pv),
 		claim: legacypv.ClaimOf(pv), old: old, problem: legacypv.UnknownVolume(pv, old), finish: d.deleteReleased}
 	r.read = func(ctx context.Context) (client.Object, error) {
 		now := &corev1.PersistentVolume{}
@@ -209,7 +210,7 @@ func (d deletions) removeFound(ctx context.Context, object client.Object, lv *to
 		return waiting("node %s has not removed logical volume %s yet", r.node, r.handle)
 	case isMoving(lv):
 		return waiting("LogicalVolume %s is being moved or migrated", lv.Name)
-	case lv.Annotations[wellknown.EarlierStagedAnnotation] != "":
+	case view.EarlierStaged(lv) != "":
 		return waiting("node %s has not unmounted volume %s yet", r.node, r.handle)
 	}
 	if err := d.recordRemoval(ctx, object, r.handle); err != nil {

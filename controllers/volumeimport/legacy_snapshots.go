@@ -13,10 +13,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Names of external-snapshotter (pkg/utils).
@@ -51,7 +51,7 @@ func (l *legacyVolumes) readContents(ctx context.Context, s *legacyState) error 
 				invalid = err
 				continue
 			}
-			if !v1alpha1.IsDriver(content.Spec.Driver) {
+			if !view.IsDriver(content.Spec.Driver) {
 				continue
 			}
 			s.references[handleOf(content)]++

@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // migrations recreates PersistentVolumes of TopoLVM before 0.15 for this driver, because the driver of a
@@ -50,7 +50,7 @@ func (m migrations) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err := m.live.Get(ctx, request.NamespacedName, pv); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !v1alpha1.MigrationRequested(pv) {
+	if !view.MigrationRequested(pv) {
 		return reconcile.Result{}, nil
 	}
 	err := m.migrate(ctx, pv)
@@ -63,7 +63,7 @@ func (m migrations) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, nil
 	case errors.As(err, &blocked):
 		return reconcile.Result{RequeueAfter: whileBlocked},
-			m.tell(ctx, pv, v1alpha1.MigrationBlockedPrefix+blocked.Error())
+			m.tell(ctx, pv, view.MigrationBlockedPrefix+blocked.Error())
 	case errors.As(err, &waiting):
 		return reconcile.Result{RequeueAfter: whileWaiting}, m.tell(ctx, pv, "waiting: "+waiting.Error())
 	}
@@ -128,7 +128,7 @@ func (m migrations) begin(ctx context.Context, pv *corev1.PersistentVolume) erro
 	if lv.Status.VolumeID != pv.Spec.CSI.VolumeHandle || !lv.DeletionTimestamp.IsZero() {
 		return waiting("LogicalVolume %s has just changed", lv.Name)
 	}
-	if lv.Annotations[wellknown.EarlierStagedAnnotation] != "" {
+	if view.EarlierStaged(lv) != "" {
 		return waiting("node %s has not unmounted volume %s yet", lv.Spec.NodeName, lv.Status.VolumeID)
 	}
 	if err := m.store(ctx, lv, legacypv.ForThisDriver(pv, lv.Spec.NodeName)); err != nil {
@@ -209,7 +209,7 @@ func (m migrations) facts(ctx context.Context, pv *corev1.PersistentVolume) (leg
 	if facts.Old, err = legacy.Get(ctx, m.live, pv.Name); err != nil {
 		return facts, err
 	}
-	if facts.Drivers, err = m.driversOf(ctx, v1alpha1.NodeOfEarlierVolume(pv)); err != nil {
+	if facts.Drivers, err = m.driversOf(ctx, view.NodeOfEarlierVolume(pv)); err != nil {
 		return facts, err
 	}
 	reference := pv.Spec.ClaimRef
@@ -239,7 +239,7 @@ func (m migrations) facts(ctx context.Context, pv *corev1.PersistentVolume) (leg
 func (m migrations) setupWithManager(mgr manager.Manager) error {
 	requested := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pv, is := object.(*corev1.PersistentVolume)
-		return is && v1alpha1.MigrationRequested(pv)
+		return is && view.MigrationRequested(pv)
 	})
 	return builder.ControllerManagedBy(mgr).
 		Named("volumemigration").

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
@@ -343,7 +343,7 @@ func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 		"x": false} {
 		pv := migratable("pv", "worker-1").PV
 		pv.Annotations, pv.Spec.CSI.Driver = map[string]string{wellknown.MigrateAnnotation: "true"}, driver
-		if got := v1alpha1.MigrationRequested(pv); got != want {
+		if got := view.MigrationRequested(pv); got != want {
 			t.Errorf("%s: got %v", driver, got)
 		}
 	}

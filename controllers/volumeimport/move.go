@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // move moves the objects of a volume from another node to this one: the LogicalVolume is changed, also to the device
@@ -31,7 +32,7 @@ func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 		return fmt.Errorf("read LogicalVolume %s: %w", v.PersistentVolume, err)
 	}
 	switch {
-	case apierrors.IsNotFound(err) || lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] == v.Name:
+	case apierrors.IsNotFound(err) || lv.Status.VolumeID == "" && view.Import(lv) == v.Name:
 		// Only the PersistentVolume was restored, for example from a backup.
 		return j.logicalVolume(ctx, v)
 	case !lv.DeletionTimestamp.IsZero():
@@ -42,7 +43,7 @@ func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 		return blocked("volume %s: LogicalVolume %s is on node %s, not on %s", v.Name, lv.Name, lv.Spec.NodeName,
 			v.FromNode)
 	}
-	if lv.Annotations[wellknown.MovedVolumeAnnotation] == "" {
+	if view.MovedVolume(lv) == "" {
 		if err := j.prepare(ctx, v, lv); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 }
 
 // isOn reports whether the node affinity of a PersistentVolume is for a node.
-func isOn(pv *corev1.PersistentVolume, node string) bool { return v1alpha1.NodeOfVolume(pv) == node }
+func isOn(pv *corev1.PersistentVolume, node string) bool { return view.NodeOfVolume(pv) == node }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
@@ -158,8 +159,8 @@ func (j *job) withoutVolume(ctx context.Context, v v1alpha1.RecoveryVolume, lv *
 				"detach them from one of the nodes", v.Name, v.FromNode, group.Name, j.group)
 		}
 		isOther := group.UUID != j.group && present && (lv.Spec.DeviceClass == "" || group.Name == lv.Spec.DeviceClass)
-		reported := lv.Annotations[wellknown.ConditionAnnotation]
-		if isOther && lv.Spec.NodeName == v.FromNode && reported != v1alpha1.MissingVolume(v.FromNode, v.Name) {
+		reported := view.Condition(lv)
+		if isOther && lv.Spec.NodeName == v.FromNode && reported != view.MissingVolume(v.FromNode, v.Name) {
 			return blocked("volume %s: node %s is ready and has volume group %s (%s), and its node agent does not "+
 				"report that it lacks the logical volume (annotation %s of LogicalVolume %s): the objects stay with "+
 				"that node. Wait a minute; if it has the logical volume, find out which of the two has the data",

@@ -20,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // moves completes the moves of volumes that have begun. Its requests are LogicalVolumes with MovedVolumeAnnotation.
@@ -105,7 +106,7 @@ func (c *Controller) ensureRecreated(ctx context.Context, lv *topolvmv1.LogicalV
 // node as the LogicalVolume: whoever can write it must not be able to create any other PersistentVolume.
 func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolume, error) {
 	pv := &corev1.PersistentVolume{}
-	err := json.Unmarshal([]byte(lv.Annotations[wellknown.MovedVolumeAnnotation]), pv)
+	err := json.Unmarshal([]byte(view.MovedVolume(lv)), pv)
 	if err == nil && (pv.Name != lv.Name || !isOf(pv, lv) || !isOn(pv, lv.Spec.NodeName)) {
 		err = errors.New("it is for another volume or node")
 	}
@@ -147,7 +148,7 @@ func (c *Controller) store(ctx context.Context, lv *topolvmv1.LogicalVolume, pv 
 	if err != nil {
 		return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
 	}
-	if lv.Annotations[wellknown.MovedVolumeAnnotation] == string(data) {
+	if view.MovedVolume(lv) == string(data) {
 		return nil
 	}
 	before := lv.DeepCopy()

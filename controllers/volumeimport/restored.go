@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // restores gives LogicalVolumes that Velero or OADP restored the logical volumes of their PersistentVolumes. Such an
@@ -93,7 +94,7 @@ func (r restores) volumeOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (st
 // snapshotOf returns the snapshot that the node agent found for the LogicalVolume of a VolumeSnapshot, or "" if it
 // found none, or another object has it.
 func (r restores) snapshotOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
-	volume := lv.Annotations[wellknown.ExistingVolumeAnnotation]
+	volume := view.ExistingVolume(lv)
 	if volume == "" || !strings.HasPrefix(lv.Name, wellknown.SnapshotPrefix) {
 		return "", nil
 	}
@@ -112,7 +113,7 @@ func (r restores) ownerOf(ctx context.Context, volume, name string) (owner strin
 	err = paging.Each(ctx, r.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			if lv := &list.Items[i]; lv.Name != name && (volume == string(lv.UID) || volume == lv.Status.VolumeID ||
-				volume == lv.Annotations[wellknown.ImportAnnotation]) {
+				volume == view.Import(lv)) {
 				owner = fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 			}
 		}
@@ -135,7 +136,7 @@ func (r restores) ownerOf(ctx context.Context, volume, name string) (owner strin
 func isWithoutVolume(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	return ok && lv.Status.VolumeID == "" && lv.Status.Code == codes.Unavailable && lv.DeletionTimestamp.IsZero() &&
-		lv.Annotations[wellknown.ImportAnnotation] == ""
+		view.Import(lv) == ""
 }
 
 func (r restores) setupWithManager(mgr manager.Manager) error {

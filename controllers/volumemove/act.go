@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -20,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // accessSnapshot and accessVolume are spec.accessType of a snapshot and of a volume (TopoLVM).
@@ -118,7 +118,7 @@ func (a actions) createTarget(ctx context.Context, s *plan.State, source *topolv
 	lv.Annotations[wellknown.MoveVolumeAnnotation] = s.Volume.Status.VolumeID
 	if spread := s.Volume.Annotations[wellknown.SpreadAnnotation]; spread != "" {
 		lv.Annotations[wellknown.SpreadAnnotation] = spread
-		lv.Labels[v1alpha1.SpreadGroupHashLabel] = s.Volume.Labels[v1alpha1.SpreadGroupHashLabel]
+		lv.Labels[wellknown.SpreadGroupHashLabel] = s.Volume.Labels[wellknown.SpreadGroupHashLabel]
 	}
 	return a.create(ctx, lv)
 }
@@ -197,9 +197,9 @@ func (a actions) createOld(ctx context.Context, s *plan.State) error {
 	case s.Volume != nil:
 		volume = s.Volume.Status.VolumeID
 	case s.IsMovedBack():
-		volume, _, _ = strings.Cut(s.Target.Annotations[wellknown.RetireAnnotation], "/")
+		volume, _, _ = view.Retired(s.Target)
 	case s.Target != nil:
-		volume = s.Target.Annotations[wellknown.MoveVolumeAnnotation]
+		volume = view.MoveVolume(s.Target)
 	}
 	if volume == "" {
 		return fmt.Errorf("VolumeMove %s: the name of the old logical volume is not known", s.Move.Name)
@@ -210,7 +210,7 @@ func (a actions) createOld(ctx context.Context, s *plan.State) error {
 	}
 	lv.Spec.Source = wellknown.RetiredSource
 	lv.Spec.AccessType = accessVolume
-	lv.Annotations[wellknown.RetireAnnotation] = volume + "/" + string(s.Move.UID)
+	view.SetRetired(lv, volume, string(s.Move.UID))
 	return a.create(ctx, lv)
 }
 

@@ -15,9 +15,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // beginner decides whether moves begin, and selects their target nodes.
@@ -115,7 +117,7 @@ func (b *beginner) classOf(ctx context.Context, s *plan.State) (name string, thi
 	for i := range clusters.Items {
 		storage := &clusters.Items[i].Spec.Storage
 		if name == "" {
-			name = storage.DefaultDeviceClass()
+			name = classspec.Default(*storage)
 		}
 		for _, class := range storage.DeviceClasses {
 			if class.Name == name {
@@ -197,8 +199,8 @@ func (b *beginner) topologyOf(ctx context.Context, s *plan.State) ([]corev1.Topo
 
 // neighborsOf returns a description of a volume of another claim of the spread group, for each node that has one.
 func (b *beginner) neighborsOf(ctx context.Context, s *plan.State) (map[string]string, error) {
-	spread, valid := v1alpha1.ParseSpread(s.Volume.Annotations[wellknown.SpreadAnnotation])
-	if !valid || spread.Scope != wellknown.SpreadNode {
+	spread := view.SpreadOf(s.Volume)
+	if spread.Scope != wellknown.SpreadNode {
 		return nil, nil
 	}
 	return supply.Neighbors(ctx, b.live, s.Volume, spread)

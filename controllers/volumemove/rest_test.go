@@ -31,6 +31,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
@@ -144,7 +145,7 @@ func (c *crowd) copied() {
 		target := own(plan.TargetName(m), "b")
 		target.Spec.Source = snapshot.Name
 		target.Annotations[wellknown.MoveVolumeAnnotation] = "id-" + m.Name
-		record, err := json.Marshal(v1alpha1.CopyRecord{Source: snapshot.Name, Finished: true, SizeBytes: 1 << 30})
+		record, err := json.Marshal(view.CopyRecord{Source: snapshot.Name, Finished: true, SizeBytes: 1 << 30})
 		c.must(err)
 		target.Annotations[wellknown.CopiedAnnotation] = string(record)
 		c.create(target)

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -33,12 +34,12 @@ func (w *world) agentOfThickTarget(lv *topolvmv1.LogicalVolume) {
 		v.Annotations[wellknown.FencedAnnotation] != move || v.Annotations[wellknown.FenceTimeAnnotation] != fence {
 		return
 	}
-	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
+	old, err := view.Copied(lv)
 	if err == nil && old.Finished {
 		return
 	}
 	size := uint64(v.Status.CurrentSize.Value())
-	record := v1alpha1.CopyRecord{Source: lv.Spec.Source, SizeBytes: size, CopiedBytes: size, Seconds: w.seconds,
+	record := view.CopyRecord{Source: lv.Spec.Source, SizeBytes: size, CopiedBytes: size, Seconds: w.seconds,
 		SentBytes: 4096}
 	if err == nil && old.Source == lv.Spec.Source {
 		record.Finished = true

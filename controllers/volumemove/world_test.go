@@ -25,8 +25,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
@@ -298,7 +299,7 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 		return
 	}
 	base := lv.Annotations[wellknown.CopyBaseAnnotation]
-	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
+	old, err := view.Copied(lv)
 	if err == nil && old.Source == lv.Spec.Source {
 		return
 	}
@@ -310,7 +311,7 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 	if source == nil {
 		w.Fatalf("the source %s does not exist", lv.Spec.Source)
 	}
-	record := v1alpha1.CopyRecord{Source: lv.Spec.Source, Base: base, Finished: true, Seconds: w.seconds,
+	record := view.CopyRecord{Source: lv.Spec.Source, Base: base, Finished: true, Seconds: w.seconds,
 		SizeBytes: uint64(source.Spec.Size.Value()), CopiedBytes: uint64(source.Spec.Size.Value())}
 	if !known || before != w.data[lv.Spec.Source] {
 		record.SentBytes = 4096
@@ -467,9 +468,9 @@ func (w *world) wantOn(node string) {
 	lv := w.theVolume()
 	pv := &corev1.PersistentVolume{}
 	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: w.pv()}, pv))
-	if lv.Spec.NodeName != node || v1alpha1.NodeOfVolume(pv) != node || !pv.DeletionTimestamp.IsZero() {
+	if lv.Spec.NodeName != node || view.NodeOfVolume(pv) != node || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("the volume is on node %s, its PersistentVolume on %s, want %s", lv.Spec.NodeName,
-			v1alpha1.NodeOfVolume(pv), node)
+			view.NodeOfVolume(pv), node)
 	}
 	if claim := w.claim(); claim.Status.Phase == corev1.ClaimLost {
 		w.Error("the claim is lost")

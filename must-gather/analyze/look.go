@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/verdict"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -78,7 +78,7 @@ func podsOf(f *Facts, name string) []corev1.Pod {
 
 // claimOf returns the claim of a LogicalVolume, or else its name.
 func claimOf(lv *topolvmv1.LogicalVolume) string {
-	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
+	if claim := view.Claim(lv); claim != "" {
 		return claim
 	}
 	return lv.Name

@@ -90,7 +90,7 @@ func newObjects(t *testing.T) map[string]client.Object {
 				Size: resource.MustParse("1Gi")}}
 	}
 	apart := volume("apart", map[string]string{wellknown.SpreadAnnotation: "node:required:a/b"})
-	apart.Labels = map[string]string{lvmv1alpha1.SpreadGroupHashLabel: "0123"}
+	apart.Labels = map[string]string{wellknown.SpreadGroupHashLabel: "0123"}
 	classless := volume("classless", nil)
 	classless.Spec.DeviceClass = ""
 	recovery := func(name string) *lvmv1alpha1.LVMRecovery {

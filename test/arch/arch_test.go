@@ -37,7 +37,7 @@ var (
 	// programs are those of the cluster, of which the plugin of kubectl is independent. command is what a group of its
 	// commands may import.
 	programs = []string{module + "controllers", module + "vgmanager", module + "internal/csi"}
-	command  = []string{"api", "cli/objects", "cli/output", "cli/session", "internal/verdict"}
+	command  = []string{"api", "cli/objects", "cli/output", "cli/session", "internal/verdict", "internal/volume"}
 )
 
 // names is the package with the names that the product writes and reads. It imports nothing of ours, so that every
@@ -51,7 +51,6 @@ var rules = []rule{
 	{folder: names, never: append([]string{module}, kubernetes...)},
 
 	{folder: "internal/kube", never: []string{module + "api"}},
-	{folder: "internal/kube/activecache", ours: []string{"api"}, never: product},
 	{folder: "internal/cluster", never: []string{module + "api"}},
 	{folder: "internal/cluster/clusterid", ours: []string{"api"}, never: product},
 	{folder: "internal/cluster/wwn", never: append([]string{module}, kubernetes...), standard: []string{"strings"}},
@@ -81,7 +80,7 @@ var rules = []rule{
 	{folder: "vgmanager", never: []string{module}}, // the directory itself: permissions only
 	{folder: "vgmanager/machine", never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/machine/host", never: kubernetes, starts: []string{"os/exec"}},
-	{folder: "vgmanager/machine/cgroup", ours: []string{"api"}, never: clients},
+	{folder: "vgmanager/machine/cgroup", ours: []string{"internal/volume/iolimits"}, never: clients},
 	{folder: "vgmanager/lvm", ours: []string{"vgmanager/machine"},
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/lvm/lvmarchive", ours: []string{"vgmanager/lvm"}, never: append([]string{module + "api"}, agent...)},
@@ -95,7 +94,8 @@ var rules = []rule{
 	{folder: "vgmanager/rescue", ours: []string{"vgmanager/machine/bounded"},
 		never: append([]string{module + "api", module + "vgmanager/machine/host"}, kubernetes...)},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
-	{folder: "vgmanager/csinode", ours: []string{"api", "internal/volume", "vgmanager/machine"}, never: agent,
+	{folder: "vgmanager/csinode", ours: []string{"api", "internal/volume", "vgmanager/lvm", "vgmanager/machine"},
+		never:  agent,
 		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/volume", ours: []string{"api", "internal/cluster", "internal/kube", "internal/metrics",
 		"internal/tls", "internal/topolvm", "internal/volume", "vgmanager/lvm", "vgmanager/machine"}, never: agent},
@@ -109,12 +109,13 @@ var rules = []rule{
 	{folder: "vgmanager/volume/groupsnapshot", ours: []string{"internal/volume/groupprotocol", "vgmanager/lvm",
 		"vgmanager/machine"}, never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/group", ours: []string{"api", "internal/cluster", "internal/kube", "internal/topolvm",
-		"vgmanager/disk", "vgmanager/lvm", "vgmanager/machine", "vgmanager/volume"}, never: agent},
+		"internal/volume", "vgmanager/disk", "vgmanager/lvm", "vgmanager/machine", "vgmanager/volume"}, never: agent},
 	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
 	// random numbers; TestThePlannerHasNoClock restricts the package time. Packages of LVM and of devices are for
 	// their types. They run programs and so depend on os/exec, but only with a context.
 	{folder: "vgmanager/group/volumegroup/plan",
-		ours: []string{"api", "internal/cluster/wwn", "internal/kube/taint", "internal/kube/text", "vgmanager/disk/device",
+		ours: []string{"api", "internal/cluster/removednode", "internal/cluster/wwn", "internal/kube/taint",
+			"internal/kube/text", "internal/volume/classspec", "internal/volume/recoveryplan", "vgmanager/disk/device",
 			"vgmanager/lvm", "vgmanager/machine/fsck", "vgmanager/volume/engine/deviceclass"},
 		never: append(clients, agent...),
 		standard: []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "maps", "math", "path", "reflect",
@@ -136,12 +137,13 @@ var rules = []rule{
 	// calls them. The status depends only on the state and on the errors of the operands, not on how these are built or
 	// applied.
 	{folder: "controllers/lvmcluster/observe",
-		ours:  []string{"api", "internal/kube/paging", "internal/volume/snapshotref", "internal/kube/text"},
+		ours:  []string{"api", "internal/kube/paging", "internal/volume", "internal/kube/text"},
 		never: []string{module + "vgmanager", module + "internal/kube/apply", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/operand",
 		ours: []string{"api", "controllers/installed", "controllers/lvmcluster/observe", "internal/kube/apply",
-			"internal/cluster/clusterid", "internal/cluster/hostpaths", "internal/kube/nodeannotations", "internal/kube/paging", "internal/cluster/platform",
-			"internal/kube/text", "monitoring/dashboards"},
+			"internal/cluster/clusterid", "internal/cluster/hostpaths", "internal/cluster/removednode",
+			"internal/kube/nodeannotations", "internal/kube/paging", "internal/cluster/platform",
+			"internal/kube/text", "internal/volume/classspec", "monitoring/dashboards"},
 		never: []string{module + "vgmanager", module + "controllers/lvmcluster/status", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/status",
 		ours: []string{"api", "controllers/lvmcluster/observe", "internal/kube/condition", "internal/kube/taint",
@@ -157,11 +159,11 @@ var rules = []rule{
 	{folder: "cli/output", ours: []string{"api"}, never: programs},
 	{folder: "cli/objects", ours: []string{"api", "cli/output", "internal/verdict"}, never: programs},
 	{folder: "cli/session", ours: []string{"api", "cli/objects", "cli/output", "internal/kube/paging",
-		"internal/verdict", "internal/version"}, never: programs},
+		"internal/verdict", "internal/version", "internal/volume/view"}, never: programs},
 	{folder: "cli/clitest", ours: append(command, "test/limit"), never: programs},
 	{folder: "cli/device", ours: command, never: programs},
 	{folder: "cli/label", ours: command, never: programs},
-	{folder: "cli/move", ours: append(command, "internal/volume/room"), never: programs},
+	{folder: "cli/move", ours: command, never: programs},
 	{folder: "cli/recovery", ours: command, never: programs},
 	{folder: "cli/setup", ours: command, never: programs},
 	{folder: "cli/view", ours: append(command, "must-gather/analyze"), never: programs},
@@ -176,9 +178,9 @@ var rules = []rule{
 		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/outside/collect reads nodes.
 	{folder: "must-gather", ours: []string{"api", "docs", "internal/cluster/gatherindex", "internal/cluster/hostpaths",
-		"internal/verdict", "internal/version", "monitoring/runbooks", "vgmanager/outside/collect"}, never: []string{module + "controllers",
-		module + "internal/csi",
-		module + "vgmanager/lvm"}},
+		"internal/verdict", "internal/version", "internal/volume/view", "monitoring/runbooks",
+		"vgmanager/outside/collect"},
+		never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack", ours: []string{"test/env/envtests", "test/lane"}, starts: []string{"os/exec"}},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},

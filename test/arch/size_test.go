@@ -28,9 +28,7 @@ const (
 
 // larger are the types, interfaces and packages above a limit, with their present size. They may only become smaller:
 // lower the number with the code, and delete the row when the limit is met.
-var larger = map[string]int{
-	"lines of package api/v1alpha1": 3516,
-}
+var larger = map[string]int{}
 
 // sizes has the methods of each type, the methods of each interface, and the lines of each package, without tests and
 // generated files.

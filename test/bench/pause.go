@@ -14,6 +14,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -144,7 +145,7 @@ func (b *bench) momentsOf(ctx context.Context, v story.Volume,
 	if final != nil && target != nil {
 		reached[snapshotCreated] = final.Status.VolumeID != ""
 		reached[roundStarted] = target.Spec.Source == final.Name
-		record, err := v1alpha1.ParseCopyRecord(target.Annotations[wellknown.CopiedAnnotation])
+		record, err := view.Copied(target)
 		if err == nil && record.Source == final.Name && record.Finished {
 			reached[roundFinished] = true
 			sent = record.SentBytes
@@ -169,7 +170,7 @@ func (b *bench) isMoved(ctx context.Context, v story.Volume, move *v1alpha1.Volu
 	}
 	claim := &corev1.PersistentVolumeClaim{}
 	err = errors.Join(err, b.cluster.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, claim))
-	recreated = err == nil && v1alpha1.NodeOfVolume(pv) == move.Status.TargetNode
+	recreated = err == nil && view.NodeOfVolume(pv) == move.Status.TargetNode
 	return recreated, recreated && isBoundTo(claim, pv), err
 }
 

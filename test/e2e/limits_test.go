@@ -11,8 +11,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -20,10 +20,10 @@ import (
 // class that is not valid changes nothing.
 func limitsIO(ctx SpecContext) {
 	for name, parameters := range map[string]map[string]string{
-		"slow":  {lvmv1alpha1.WriteBytesPerSecondParameter: "8Mi", lvmv1alpha1.ReadIOPSParameter: "500"},
-		"fast":  {lvmv1alpha1.WriteBytesPerSecondParameter: "64Mi"},
+		"slow":  {wellknown.WriteBytesPerSecondParameter: "8Mi", wellknown.ReadIOPSParameter: "500"},
+		"fast":  {wellknown.WriteBytesPerSecondParameter: "64Mi"},
 		"wrong": {"writeBandwidth": "1Mi"},
-		"free":  {lvmv1alpha1.ReadIOPSParameter: lvmv1alpha1.NoIOLimit},
+		"free":  {wellknown.ReadIOPSParameter: iolimits.Unlimited},
 	} {
 		Expect(cluster.Create(ctx, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name},
 			DriverName: wellknown.DriverName, Parameters: parameters})).To(Succeed())

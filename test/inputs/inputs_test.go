@@ -50,11 +50,48 @@ func constants(t *testing.T) map[string]string {
 	return found
 }
 
+// views are the packages with functions that read annotations for others.
+var views = []string{"internal/volume/view", "internal/volume/fence"}
+
 // selectors returns the names after a dot in the code of folders, without tests: wellknown.MkfsOptionsParameter has
-// MkfsOptionsParameter.
+// MkfsOptionsParameter. If the code calls a function of a view, it has the names in that function too.
 func selectors(t *testing.T, folders ...string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
+	eachFile(t, folders, func(file *ast.File) { maps.Copy(found, selectorsIn(file)) })
+	functions := map[string]map[string]bool{}
+	eachFile(t, views, func(file *ast.File) {
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Recv == nil {
+				functions[file.Name.Name+"."+f.Name.Name] = namesIn(file.Name.Name, f)
+			}
+		}
+	})
+	for before := -1; before < len(found); {
+		before = len(found)
+		for name, names := range functions {
+			if found[name] {
+				maps.Copy(found, names)
+			}
+		}
+	}
+	return found
+}
+
+// namesIn returns the selectors in a function of a package, and its other identifiers as those of the package.
+func namesIn(pkg string, f *ast.FuncDecl) map[string]bool {
+	names := selectorsIn(f)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if i, is := n.(*ast.Ident); is {
+			names[pkg+"."+i.Name] = true
+		}
+		return true
+	})
+	return names
+}
+
+func eachFile(t *testing.T, folders []string, each func(*ast.File)) {
+	t.Helper()
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -64,21 +101,23 @@ func selectors(t *testing.T, folders ...string) map[string]bool {
 			if err != nil {
 				return err
 			}
-			maps.Copy(found, selectorsIn(file))
+			each(file)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return found
 }
 
-func selectorsIn(file *ast.File) map[string]bool {
+func selectorsIn(node ast.Node) map[string]bool {
 	found := map[string]bool{}
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(node, func(n ast.Node) bool {
 		if s, is := n.(*ast.SelectorExpr); is {
 			found[s.Sel.Name] = true
+			if x, is := s.X.(*ast.Ident); is {
+				found[x.Name+"."+s.Sel.Name] = true
+			}
 		}
 		return true
 	})

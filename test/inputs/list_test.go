@@ -103,7 +103,7 @@ var parameters = []input{
 			"`io-limits-in-force`",
 		reaches: "the file `io.max` of cgroups",
 		check:   "CreateVolume and node: four names, positive numbers",
-		test:    "api/v1alpha1/iolimits_test.go TestTextsThatAreNoLimits"},
+		test:    "internal/volume/iolimits/iolimits_test.go TestTextsThatAreNoLimits"},
 }
 
 // objects are the fields and annotations of LogicalVolumes, which the operator writes. Users with permission to patch

@@ -34,7 +34,7 @@ var parts = []part{
 	{name: "volumes", label: "volumes", minutes: 8,
 		paths: []string{"vgmanager/csinode", "vgmanager/machine/cgroup", "internal/csi/driver",
 			"internal/csi/objects", "internal/csi/placement", "internal/csi/supply", "internal/csi/volumespec",
-			"internal/volume/service"}},
+			"internal/volume/iolimits", "internal/volume/service"}},
 	{
 		name:    "sharing",
 		label:   "sharing",
@@ -48,7 +48,7 @@ var parts = []part{
 		label:   "disks",
 		minutes: 10,
 		paths: []string{"vgmanager/volume/engine", "vgmanager/disk/health", "vgmanager/disk/device",
-			"vgmanager/disk/direct", "vgmanager/disk/mapped", "internal/cluster/wwn"},
+			"vgmanager/disk/direct", "vgmanager/disk/mapped", "internal/cluster/wwn", "internal/volume/classspec"},
 	},
 	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
@@ -186,8 +186,8 @@ var parts = []part{
 		paths:   []string{"config/openshift", "internal/tls/tlsprofile", "go.mod"},
 	},
 	{name: "plugin", folder: "plugin", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"cli", "cmd/kubectl-lvms", "internal/verdict", "vgmanager/machine/fsck", "internal/kube/text",
-			"internal/kube/event"}},
+		paths: []string{"cli", "cmd/kubectl-lvms", "internal/verdict", "internal/volume/recoveryplan",
+			"vgmanager/machine/fsck", "internal/kube/text", "internal/kube/event"}},
 	{
 		name:    "previous",
 		folder:  "previous",
@@ -262,11 +262,11 @@ var parts = []part{
 }
 
 var copyPaths = []string{"internal/csi/clone", "internal/volume/fence", "internal/volume/relocate",
-	"internal/volume/room",
+	"internal/volume/room", "internal/volume/view",
 	"vgmanager/volume/copies", "internal/cluster/agentpod", "internal/volume/snapshotref"}
 
 var movePaths = []string{"controllers/volumemove", "internal/volume/fence", "vgmanager/volume/copies",
-	"internal/volume/relocate",
+	"internal/volume/relocate", "internal/volume/view",
 	"internal/volume/room", "internal/kube/periodic"}
 
 // fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.
@@ -289,7 +289,8 @@ var tenantPaths = []string{
 	"vgmanager/machine/stack",
 }
 
-var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/cluster/clusterid"}
+var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/cluster/clusterid",
+	"internal/cluster/removednode"}
 
 func endToEnd() []Item {
 	var all []Item

@@ -295,7 +295,7 @@ var bareSuites = []suite{
 	{name: "collect", minutes: 1, pkg: "vgmanager/outside/collect", disks: "320M,64M", run: labTests},
 	{name: "rescue", minutes: 3, pkg: "vgmanager/rescue", disks: "scsi:400M,scsi:400M", run: labTests},
 	{name: "trim", minutes: 2, pkg: "vgmanager/volume/fstrim", disks: "800M", run: labTests,
-		paths: []string{"internal/kube/activecache"}},
+		paths: []string{"internal/volume/activecache"}},
 	{name: "thinmeta", minutes: 2, pkg: "vgmanager/lvm/thinmeta", disks: "800M", run: labTests},
 	{name: "changedblocks", minutes: 2, pkg: "vgmanager/lvm/changedblocks", disks: "400M", run: labTests},
 	{name: "agentserver", minutes: 1, pkg: "vgmanager/outside/agentserver", disks: "400M", run: labTests},

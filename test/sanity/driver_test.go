@@ -28,7 +28,7 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
@@ -42,7 +42,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 const nodeName = "node1"
@@ -148,7 +147,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *engine.En
 	}
 	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
 		Live:    manager.GetAPIReader(),
-		Volumes: lvmd.Volumes{Engine: engine}, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
+		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
 	engine.HoldUnformattedWith(service.HoldUnformatted)
 	copier := copies.New(ctx)
 	volumes := logicalvolume.New(logicalvolume.Options{

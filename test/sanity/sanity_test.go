@@ -22,7 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
@@ -111,7 +111,7 @@ func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	config.TestVolumeSize = volumeSize
 	config.TestVolumeExpandSize = expandedSize
 	config.TestVolumeParameters = map[string]string{topolvm.GetDeviceClassKey(): class}
-	config.TestVolumeMutableParameters = map[string]string{v1alpha1.WriteIOPSParameter: "1k"}
+	config.TestVolumeMutableParameters = map[string]string{wellknown.WriteIOPSParameter: "1k"}
 	config.TestSnapshotParameters = map[string]string{}
 	config.IdempotentCount = repetitions
 	return config

@@ -62,7 +62,7 @@ func newEncryptedVolume(t *testing.T) *bench {
 // header returns a hash of the first 16 MiB of the logical volume.
 func (l *encryptedLab) header() [sha256.Size]byte {
 	l.Helper()
-	f, err := os.Open(l.volumes.lv.GetPath())
+	f, err := os.Open(l.volumes.lv.Path)
 	l.m.ok(err)
 	defer func() { _ = f.Close() }()
 	data := make([]byte, luks.HeaderSize)
@@ -118,7 +118,7 @@ func TestLabEncryptedVolume(t *testing.T) {
 			}
 			l.wantOpen(true)
 			l.write(fs)
-			if l.isReadable(l.volumes.lv.GetPath()) {
+			if l.isReadable(l.volumes.lv.Path) {
 				t.Error("the data is on the logical volume")
 			}
 			if !l.isReadable("/dev/mapper/" + volume.MappingName(id)) {
@@ -209,7 +209,7 @@ func (l *encryptedLab) expandReal() error {
 // isKnownByItsVolume checks that the file system is found by the number of the logical volume.
 func (l *encryptedLab) isKnownByItsVolume(fs string) {
 	l.Helper()
-	number := mounter.Number{Major: l.volumes.lv.GetDevMajor(), Minor: l.volumes.lv.GetDevMinor()}.String()
+	number := mounter.Number{Major: l.volumes.lv.Major, Minor: l.volumes.lv.Minor}.String()
 	points, err := l.server.system.MountPoints(l.mappedNumber())
 	if err != nil || !slices.Contains(points, l.target) {
 		l.Errorf("the Pods with the volume are found at %q, %v", points, err)
@@ -249,7 +249,7 @@ func TestLabEncryptedVolumeThatLostItsHeader(t *testing.T) {
 			l.volumes.lv.Tags[0] = tag
 			secret := secretOf(present, "")
 			l.wantCode(l.stageEncrypted("ext4", secret, luksContext), codes.DataLoss, "nothing is formatted")
-			l.m.sh("mkfs.ext4", "-q", l.volumes.lv.GetPath())
+			l.m.sh("mkfs.ext4", "-q", l.volumes.lv.Path)
 			before := l.header()
 			l.wantCode(l.stageEncrypted("ext4", secret, luksContext), codes.FailedPrecondition, "contains ext4")
 			if l.header() != before {
@@ -289,7 +289,7 @@ func TestLabEncryptedVolumeGetsAnotherKey(t *testing.T) {
 		l.wantCode(stage(present, previous), codes.OK)
 		l.wantCode(l.unpublishAndUnstage(), codes.OK)
 	}
-	slots, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.GetPath())
+	slots, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.Path)
 	if err != nil || slots != 1 {
 		t.Errorf("%d key slots are used, %v", slots, err)
 	}
@@ -330,13 +330,13 @@ func TestLabEncryptedVolumeAfterAKilledFormat(t *testing.T) {
 	var slots []int
 	for delay := 5 * time.Millisecond; delay < 3*time.Second; delay = delay * 2 {
 		l.encrypted()
-		l.m.sh("wipefs", "--all", l.volumes.lv.GetPath())
+		l.m.sh("wipefs", "--all", l.volumes.lv.Path)
 		killed := &killedFormat{Runner: nodelvm.New(), delay: delay}
 		l.rebuild(l.server.system, luks.New(killed, devicemapper.New()), l.server.volumes.Records)
 		if err := l.stageEncrypted("ext4", secretOf(present, ""), luksContext); err == nil || !killed.killed {
 			t.Fatalf("luksFormat was not killed: %v", err)
 		}
-		if found, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.GetPath()); err == nil {
+		if found, err := l.server.encryption.Keyslots.Slots(t.Context(), l.volumes.lv.Path); err == nil {
 			slots = append(slots, found)
 		}
 		l.wantCode(l.stageEncrypted("ext4", secretOf(present, ""), luksContext), codes.OK)

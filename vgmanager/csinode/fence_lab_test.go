@@ -64,7 +64,7 @@ func TestLabAVolumeIsFencedWhenNothingUsesIt(t *testing.T) {
 			b.reconcileFence()
 			b.see("published", "", "", "is in use: it is mounted at")
 			end()
-			open, err := os.Open(b.volumes.lv.GetPath())
+			open, err := os.Open(b.volumes.lv.Path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestLabAVolumeIsFencedWhenNothingUsesIt(t *testing.T) {
 			b.awaitFence()
 			b.see("fenced", "m1", "m1", "")
 			b.wantCode(use(), codes.FailedPrecondition, "is being moved to another node")
-			if open, err = os.Open(b.volumes.lv.GetPath()); err != nil {
+			if open, err = os.Open(b.volumes.lv.Path); err != nil {
 				t.Fatal(err)
 			}
 			b.reconcileFence()

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -101,7 +100,7 @@ func (b *fenceBench) reconcile() (ctrl.Result, error) {
 
 // fencedFor returns the moves that the tags of the logical volume name.
 func (b *fenceBench) fencedFor() string {
-	return strings.ReplaceAll(strings.Join(volume.FenceTags(b.volumes.lv.GetTags()), " "), wellknown.FencedTagPrefix, "")
+	return strings.ReplaceAll(strings.Join(volume.FenceTags(b.volumes.lv.Tags), " "), wellknown.FencedTagPrefix, "")
 }
 
 // see checks for which move the volume is fenced, on the disk and for the operator, and what the error says.
@@ -403,7 +402,7 @@ func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 				p.Restart()
 				told := b.object().Annotations[wellknown.FencedAnnotation]
 				if told != "" && b.fencedFor() != told {
-					t.Errorf("the operator is told of the fence %q, the volume has %q", told, b.volumes.lv.GetTags())
+					t.Errorf("the operator is told of the fence %q, the volume has %q", told, b.volumes.lv.Tags)
 				}
 				for range 2 {
 					_, err := b.reconcile()
@@ -448,7 +447,7 @@ func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
 // TestAVolumeThatIsBeingClonedIsNotUsed, and the message says how it can be used.
 func TestAVolumeThatIsBeingClonedIsNotUsed(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Tags = []string{wellknown.FencedTagPrefix + v1alpha1.CloneFence("u"), wellknown.FormattedTagPrefix + "ext4"}
+	b.volumes.lv.Tags = []string{wellknown.FencedTagPrefix + fence.OfClone("u"), wellknown.FormattedTagPrefix + "ext4"}
 	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is being copied to the LogicalVolume with the UID u, "+
 		"a clone of it", "delete the clone's claim")
 }

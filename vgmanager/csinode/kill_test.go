@@ -128,13 +128,13 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				}
 				if operation.inactive {
 					b.volumes.lv.Attr = "-wi-------"
-					b.volumes.lv.DevMajor = 0
-					b.volumes.lv.DevMinor = 0
+					b.volumes.lv.Major = 0
+					b.volumes.lv.Minor = 0
 				}
 				return b
 			}
 			killed(t, create, operation.prepare, operation.requests, func(t *testing.T, b *bench) {
-				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
+				if got := strings.Join(b.volumes.lv.Tags, " "); got != operation.tags ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
 				}

@@ -272,8 +272,8 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	b := newBench(t)
 	lv := b.volumes.lv
 	lv.Path = mapped
-	lv.DevMajor = number.Major
-	lv.DevMinor = number.Minor
+	lv.Major = number.Major
+	lv.Minor = number.Minor
 	b.rebuild(m.host, b.luks, m.records)
 	request := &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
@@ -319,7 +319,7 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 			m.ok(err)
 			b := newBench(t)
 			b.volumes.lv.Path, b.volumes.lv.Tags = mapped, []string{wellknown.NewTag}
-			b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = number.Major, number.Minor
+			b.volumes.lv.Major, b.volumes.lv.Minor = number.Major, number.Minor
 			b.rebuild(m.host, b.luks, m.records)
 			ended := make(chan error, 1)
 			go func() { ended <- b.stage(kind, writer) }()
@@ -343,7 +343,7 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 				t.Errorf("mounted: %s, %v", got, err)
 			}
 			b.wantRecorded(m, false)
-			if got := b.volumes.lv.GetTags(); !slices.Equal(got, []string{wellknown.FormattedTagPrefix + kind}) {
+			if got := b.volumes.lv.Tags; !slices.Equal(got, []string{wellknown.FormattedTagPrefix + kind}) {
 				t.Errorf("got the tags %q", got)
 			}
 			m.ok(m.host.Unmount(t.Context(), b.staging))

@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 )
@@ -140,7 +140,7 @@ func TestLabADeviceThatDoesNotExistHasNoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		_, err := pods.Limit([]string{podA}, "253:9999", v1alpha1.IOLimits{ReadIOPS: 5})
+		_, err := pods.Limit([]string{podA}, "253:9999", iolimits.Limits{ReadIOPS: 5})
 		if !errors.Is(err, unix.ENODEV) {
 			t.Errorf("got %v", err)
 		}

@@ -11,8 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/limits"
 )
 
@@ -32,7 +32,7 @@ type fakePods struct {
 
 func (f *fakePods) Supported() error { return f.unsupported }
 
-func (f *fakePods) Limit(uids []string, device string, limits v1alpha1.IOLimits) (missing []string, err error) {
+func (f *fakePods) Limit(uids []string, device string, limits iolimits.Limits) (missing []string, err error) {
 	if f.after != nil {
 		defer f.after()
 	}
@@ -165,7 +165,7 @@ func TestAChangeReachesAllPodsOfAVolume(t *testing.T) {
 	b.publishFor()
 	for _, limits := range []string{"readIOPS=500", "readIOPS=500", "writeIOPS=5 readBytesPerSecond=4096", "none"} {
 		b.annotate(map[string]string{wellknown.IOLimitsAnnotation: limits})
-		want, err := v1alpha1.ParseIOLimits(limits)
+		want, err := iolimits.Parse(limits)
 		if err != nil {
 			t.Fatal(err)
 		}

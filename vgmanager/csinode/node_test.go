@@ -13,7 +13,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +23,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // fakeVolumes is a node with one logical volume.
 type fakeVolumes struct {
-	lv        *proto.LogicalVolume
+	lv        *lvm.LV
 	err       error
 	wrong     string
 	tagErr    error
@@ -45,14 +45,14 @@ type fakeVolumes struct {
 
 func (f *fakeVolumes) UUID(context.Context, string, string) (string, error) { return f.uuid, f.uuidErr }
 
-func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
-	if f.err == nil && f.lv.GetName() != name {
+func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*lvm.LV, error) {
+	if f.err == nil && f.lv.Name != name {
 		return nil, status.Errorf(codes.NotFound, "no logical volume %s", name)
 	}
-	return &proto.LogicalVolume{
-		Name: f.lv.GetName(), DevMajor: f.lv.GetDevMajor(), DevMinor: f.lv.GetDevMinor(),
-		Tags:      slices.Clone(f.lv.GetTags()),
-		SizeBytes: f.lv.GetSizeBytes(), Path: f.lv.GetPath(), Attr: f.lv.GetAttr(),
+	return &lvm.LV{
+		Name: f.lv.Name, Major: f.lv.Major, Minor: f.lv.Minor,
+		Tags: slices.Clone(f.lv.Tags),
+		Size: f.lv.Size, Path: f.lv.Path, Attr: f.lv.Attr,
 	}, f.err
 }
 
@@ -60,8 +60,8 @@ func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
 	f.activated++
 	return f.points.Pass(func() error {
 		f.lv.Attr = "-wi-a-----"
-		f.lv.DevMajor = 254
-		f.lv.DevMinor = 7
+		f.lv.Major = 254
+		f.lv.Minor = 7
 		return nil
 	}, nil)
 }
@@ -285,8 +285,8 @@ func newBench(t *testing.T) *bench {
 	dir := t.TempDir()
 	b := &bench{
 		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
-		volumes: &fakeVolumes{uuid: ownUUID, lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
-			DevMajor: 254, DevMinor: 7}},
+		volumes: &fakeVolumes{uuid: ownUUID, lv: &lvm.LV{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
+			Major: 254, Minor: 7}},
 		host: &fakeHost{device: mounter.Number{Major: 254, Minor: 7}, errors: map[string]error{},
 			mounts: map[string]mounter.Number{}, readOnly: map[string]bool{}, records: map[string]volume.Record{}},
 	}
@@ -388,7 +388,7 @@ func TestDecide(t *testing.T) {
 		"a RAID member":     {found: mounter.Content{Kind: "linux_raid_member"}, want: "xfs", code: codes.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(volume.Volume{ID: id, LV: &proto.LogicalVolume{Tags: test.tags},
+			got, err := decide(volume.Volume{ID: id, LV: &lvm.LV{Tags: test.tags},
 				Recorded: test.recorded}, test.found, test.want, test.readOnly)
 			if status.Code(err) != test.code || got != test.decision {
 				t.Errorf("got %+v, %v", got, err)
@@ -520,10 +520,10 @@ func TestALongProgramOutlivesItsCall(t *testing.T) {
 					VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
 				}
 				_, err := b.server.NodeStageVolume(ctx, request)
-				b.wantCode(err, codes.Aborted, id, "node1", b.volumes.lv.GetPath())
+				b.wantCode(err, codes.Aborted, id, "node1", b.volumes.lv.Path)
 				for range 2 {
 					_, err = b.server.NodeStageVolume(t.Context(), request)
-					b.wantCode(err, codes.Aborted, id, b.volumes.lv.GetPath(), "since")
+					b.wantCode(err, codes.Aborted, id, b.volumes.lv.Path, "since")
 					_, err = b.server.NodeUnstageVolume(t.Context(),
 						&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
 					b.wantCode(err, codes.Aborted, id)
@@ -623,8 +623,8 @@ func TestABrokenFileSystemIsNotMounted(t *testing.T) {
 func TestStageOfAnInactiveVolume(t *testing.T) {
 	b := newBench(t)
 	b.volumes.lv.Attr = "-wi-------"
-	b.volumes.lv.DevMajor = 0
-	b.volumes.lv.DevMinor = 0
+	b.volumes.lv.Major = 0
+	b.volumes.lv.Minor = 0
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	if b.volumes.activated != 1 {
 		t.Errorf("activated %d times", b.volumes.activated)
@@ -890,7 +890,7 @@ func TestABlockVolumeHasNoRecord(t *testing.T) {
 func TestAVolumeThatIsHeldIsNotFormatted(t *testing.T) {
 	b := newBench(t)
 	b.volumes.lv.Tags = []string{wellknown.NewTag}
-	hold := func() (func(), error) { return b.server.HoldUnformatted(id, ownUUID, b.volumes.lv.GetTags()) }
+	hold := func() (func(), error) { return b.server.HoldUnformatted(id, ownUUID, b.volumes.lv.Tags) }
 	for range 2 {
 		release, err := hold()
 		b.wantCode(err, codes.OK)

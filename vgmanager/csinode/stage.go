@@ -77,7 +77,7 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume.Volume, staging
 			return
 		}
 		log.FromContext(ctx).Info("staging ended after the end of its call", "volume", v.ID, "device",
-			v.LV.GetPath(), "cause", err)
+			v.LV.Path, "cause", err)
 		if err != nil {
 			s.Locks.LeaveFailed(v.ID, err)
 		} else {
@@ -90,7 +90,7 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume.Volume, staging
 	case <-ctx.Done():
 		return status.Errorf(codes.Aborted,
 			"volume %s (%s) on node %s was not ready before the timeout of this call: %s; staging continues",
-			v.ID, v.LV.GetPath(), s.Node, s.Locks.State(v.ID))
+			v.ID, v.LV.Path, s.Node, s.Locks.State(v.ID))
 	}
 }
 

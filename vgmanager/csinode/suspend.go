@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
 
@@ -67,7 +68,7 @@ func (s *NodeServer) refuseSuspended(ctx context.Context, id string) error {
 		return status.Errorf(code, "volume %s on node %s is not published, because LogicalVolume %s, which says "+
 			"whether it is suspended, cannot be read: %v", id, s.Node, cached.Name, err)
 	}
-	if who, suspended := lv.Annotations[wellknown.SuspendedAnnotation]; suspended {
+	if who, suspended := view.Suspended(lv); suspended {
 		return status.Error(codes.FailedPrecondition, suspendedText(lv, s.Node, who))
 	}
 	devices, err := s.Volumes.SuspendedDevices(ctx, lv.Spec.DeviceClass, id)
@@ -88,8 +89,8 @@ func suspendedText(lv *topolvmv1.LogicalVolume, node, who string) string {
 		who = " (" + who + ")"
 	}
 	resume := "kubectl annotate logicalvolumes.topolvm.io " + lv.Name + " " + wellknown.SuspendedAnnotation + "-"
-	if namespace, name, found := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/"); found {
-		resume = "kubectl lvms resume volume -n " + namespace + " " + name
+	if claim, known := view.ClaimKey(lv); known {
+		resume = "kubectl lvms resume volume -n " + claim.Namespace + " " + claim.Name
 	}
 	return fmt.Sprintf("%s on node %s is not published to new Pods, because it is suspended%s: to resume it: %s",
 		nameOf(lv), node, who, resume)
@@ -97,7 +98,7 @@ func suspendedText(lv *topolvmv1.LogicalVolume, node, who string) string {
 
 // nameOf names a volume by its claim, or by its LogicalVolume if the claim is not known.
 func nameOf(lv *topolvmv1.LogicalVolume) string {
-	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
+	if claim := view.Claim(lv); claim != "" {
 		return "the volume of claim " + claim
 	}
 	return "the volume of LogicalVolume " + lv.Name

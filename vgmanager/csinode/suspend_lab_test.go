@@ -45,10 +45,10 @@ func newVolume(t *testing.T) *bench {
 	b := newBench(t)
 	b.rebuild(m.host, b.luks, m.records)
 	b.volumes.lv.Path = "/dev/" + group + "/" + id
-	number, err := m.host.Number(b.volumes.lv.GetPath())
+	number, err := m.host.Number(b.volumes.lv.Path)
 	m.ok(err)
-	b.volumes.lv.DevMajor = number.Major
-	b.volumes.lv.DevMinor = number.Minor
+	b.volumes.lv.Major = number.Major
+	b.volumes.lv.Minor = number.Minor
 	return b
 }
 
@@ -162,7 +162,7 @@ func TestLabWriteAccessCannotBeTakenAway(t *testing.T) {
 			if err := unix.Mount("", b.staging, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); !errors.Is(err, unix.EBUSY) {
 				t.Errorf("remount read-only: %v", err)
 			}
-			path := b.volumes.lv.GetPath()
+			path := b.volumes.lv.Path
 			if out, err := exec.Command("lvchange", "--permission", "r", path).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

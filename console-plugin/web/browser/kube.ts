@@ -127,7 +127,7 @@ export async function makeVolume(name: string, spec: Partial<LogicalVolume['spec
   });
 }
 
-/** The plan of an import for device class vg1, with its ID: the API server refuses one that is not a hash of the content (PlanID in api/v1alpha1). */
+/** The plan of an import for device class vg1, with its ID: the API server refuses one that is not a hash of the content (internal/volume/recoveryplan). */
 export function importPlan(node: string, plan: RecoveryPlan): RecoveryPlan {
   const values = [
     ['ImportVolumes', '', '', node, 'vg1', plan.volumeGroupUUID ?? '', String(Math.floor(Date.parse(plan.creationTime ?? '') / 1000))],

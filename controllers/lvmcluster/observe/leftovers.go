@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Leftover is a volume that no claim or snapshot uses and that nothing deletes: its claim was deleted, and its reclaim
@@ -145,8 +146,7 @@ func newUnusedVolumes() unusedVolumes {
 // addLogicalVolume adds a LogicalVolume that was created and is not being deleted. The snapshots of a group that is not
 // complete are being created: their VolumeSnapshotContents exist only after all of them.
 func (u unusedVolumes) addLogicalVolume(volume *topolvmv1.LogicalVolume) {
-	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() &&
-		volume.Annotations[wellknown.GroupPendingAnnotation] == "" {
+	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() && view.GroupPending(volume) == "" {
 		u.byHandle[volume.Status.VolumeID] = Leftover{LogicalVolume: volume.Name, Node: volume.Spec.NodeName}
 	}
 }

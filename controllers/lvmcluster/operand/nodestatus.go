@@ -16,6 +16,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 )
 
 // lvmVGNodeStatus keeps one LVMVolumeGroupNodeStatus for each node with a node agent. The operator creates the object,
@@ -129,8 +130,8 @@ func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster 
 	return errors.Join(
 		r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone,
 			client.InNamespace(cluster.Namespace)),
-		r.Applier.Delete(ctx, r.Live, record(lvmv1alpha1.WipedDevicesConfigMap)),
-		r.Applier.Delete(ctx, r.Live, record(lvmv1alpha1.DeletedVolumesConfigMap)),
+		r.Applier.Delete(ctx, r.Live, record(removednode.WipedDevices)),
+		r.Applier.Delete(ctx, r.Live, record(removednode.DeletedVolumes)),
 	)
 }
 

@@ -1,6 +1,7 @@
 package operand
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -121,7 +123,7 @@ func (s snapshotClasses) conflict(class lvmv1alpha1.DeviceClass, present []*snap
 		return fmt.Errorf("%s %s already exists with driver %s: delete it, or use another name for device class %s",
 			s.kind.Kind, name, existing.Driver, class.Name)
 	}
-	desired := snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion())
+	desired := deletionPolicy(class)
 	if existing.DeletionPolicy != desired {
 		return fmt.Errorf("%s %s already exists, and its deletionPolicy is %s instead of %s; set "+
 			"volumeSnapshotClassOptions.deletionPolicy of device class %s to %s, or delete the %s, and the operator "+
@@ -131,6 +133,12 @@ func (s snapshotClasses) conflict(class lvmv1alpha1.DeviceClass, present []*snap
 	return nil
 }
 
+// deletionPolicy returns the deletion policy of the class of a device class.
+func deletionPolicy(class lvmv1alpha1.DeviceClass) snapshotv1.DeletionPolicy {
+	policy := ptr.Deref(class.VolumeSnapshotClassOptions, lvmv1alpha1.VolumeSnapshotClassOptions{}).DeletionPolicy
+	return snapshotv1.DeletionPolicy(cmp.Or(policy, lvmv1alpha1.SnapshotDeletionDelete))
+}
+
 // of builds the class of a device class.
 func (s snapshotClasses) of(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) client.Object {
 	return s.build(&snapshotv1.VolumeSnapshotClass{
@@ -138,6 +146,6 @@ func (s snapshotClasses) of(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.D
 		ObjectMeta: metav1.ObjectMeta{Name: wellknown.StorageClassName(class.Name),
 			Labels: labels(cluster, s.component)},
 		Driver:         wellknown.DriverName,
-		DeletionPolicy: snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion()),
+		DeletionPolicy: deletionPolicy(class),
 	})
 }

@@ -18,6 +18,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 const (
@@ -120,14 +121,14 @@ func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) e
 		}
 	}
 	if policy := ptr.Deref(is.ReclaimPolicy,
-		corev1.PersistentVolumeReclaimDelete); policy != class.StorageClassOptions.Reclaim() {
+		corev1.PersistentVolumeReclaimDelete); policy != classspec.Reclaim(class.StorageClassOptions) {
 		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s instead of %s", policy,
-			class.StorageClassOptions.Reclaim()))
+			classspec.Reclaim(class.StorageClassOptions)))
 	}
 	if mode := ptr.Deref(is.VolumeBindingMode,
-		storagev1.VolumeBindingImmediate); mode != class.StorageClassOptions.Binding() {
+		storagev1.VolumeBindingImmediate); mode != classspec.Binding(class.StorageClassOptions) {
 		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s instead of %s", mode,
-			class.StorageClassOptions.Binding()))
+			classspec.Binding(class.StorageClassOptions)))
 	}
 	if len(differ) == 0 {
 		return nil
@@ -146,7 +147,7 @@ func union(a, b map[string]string) map[string]string {
 
 // parametersOf returns the parameters of the StorageClass of a device class.
 func parametersOf(class lvmv1alpha1.DeviceClass) map[string]string {
-	parameters := maps.Clone(class.StorageClassOptions.Parameters())
+	parameters := maps.Clone(classspec.Parameters(class.StorageClassOptions))
 	if parameters == nil {
 		parameters = map[string]string{}
 	}
@@ -160,7 +161,7 @@ func newStorageClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceCl
 ) *applystoragev1.StorageClassApplyConfiguration {
 	options := class.StorageClassOptions
 	return applystoragev1.StorageClass(wellknown.StorageClassName(class.Name)).
-		WithLabels(options.Labels()).
+		WithLabels(classspec.Labels(options)).
 		WithLabels(labels(cluster, "storage-class")).
 		WithAnnotations(map[string]string{
 			annotationDescription:  descriptionOfClass,
@@ -168,7 +169,7 @@ func newStorageClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceCl
 		}).
 		WithProvisioner(wellknown.DriverName).
 		WithParameters(parametersOf(class)).
-		WithReclaimPolicy(options.Reclaim()).
-		WithVolumeBindingMode(options.Binding()).
+		WithReclaimPolicy(classspec.Reclaim(options)).
+		WithVolumeBindingMode(classspec.Binding(options)).
 		WithAllowVolumeExpansion(true)
 }

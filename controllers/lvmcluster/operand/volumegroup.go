@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // lvmVG keeps one LVMVolumeGroup for each device class. If an LVMVolumeGroup is deleted, the node agents remove its
@@ -136,37 +137,26 @@ func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alph
 		client.InNamespace(cluster.Namespace)), errors.Join(reasons...))
 }
 
-// newLVMVolumeGroup builds the LVMVolumeGroup of a device class. The only device class is the default.
+// newLVMVolumeGroup builds the LVMVolumeGroup of a device class: it has the fields of the device class that nodes need,
+// under the same names. The only device class is the default.
 func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 	class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{
-		Default:               class.Name == cluster.Spec.Storage.DefaultDeviceClass(),
-		NodeSelector:          class.NodeSelector,
-		Tolerations:           cluster.Spec.Tolerations,
-		ExistingVolumeGroup:   class.ExistingVolumeGroup,
-		DeviceSelector:        class.DeviceSelector,
-		DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy,
-		Approval:              class.Approval,
-		ThinPoolConfig:        class.ThinPoolConfig,
-		DeviceSelectors:       class.DeviceSelectors,
-		RAIDConfig:            class.RAIDConfig,
-		ThickConfig:           class.ThickConfig,
-		DeviceRequests:        class.DeviceRequests,
-		Adopt:                 class.Adopt,
-		AdoptClusters:         class.AdoptClusters,
-
-		DeletedVolumeRetention:    class.DeletedVolumeRetention,
-		EraseOnDelete:             class.EraseOnDelete,
-		DeviceResizePolicy:        class.DeviceResizePolicy,
-		NamespaceLimits:           class.NamespaceLimits,
-		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
-		Trim:                      class.Trim,
-		VolumeCopy:                cluster.Spec.VolumeCopy,
-	})
+	converter := runtime.DefaultUnstructuredConverter
+	spec := lvmv1alpha1.LVMVolumeGroupSpec{}
+	fields, err := converter.ToUnstructured(&class)
+	if err == nil {
+		err = converter.FromUnstructured(fields, &spec)
+	}
+	spec.Default = class.Name == classspec.Default(cluster.Spec.Storage)
+	spec.Tolerations = cluster.Spec.Tolerations
+	spec.VolumeCopy = cluster.Spec.VolumeCopy
+	if err == nil {
+		fields, err = converter.ToUnstructured(&spec)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)
 	}
 	group := ownedOperand(cluster, "LVMVolumeGroup", class.Name, "volume-group")
-	group.Object["spec"] = spec
+	group.Object["spec"] = fields
 	return group, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -53,7 +54,7 @@ func (f Facts) MigrationProblem() string {
 
 // ServingProblem returns why no LogicalVolume can be created for a volume of the earlier driver, or "".
 func (f Facts) ServingProblem() string {
-	node := v1alpha1.NodeOfEarlierVolume(f.PV)
+	node := view.NodeOfEarlierVolume(f.PV)
 	switch {
 	case node == "":
 		return withoutNode(f.PV)
@@ -72,7 +73,7 @@ func (f Facts) ServingProblem() string {
 func UnknownVolume(pv *corev1.PersistentVolume, old *earlierv1.LogicalVolume) string {
 	const otherwise = ": set its reclaim policy to Retain and delete the PersistentVolume; its logical volume is " +
 		"then listed as an orphan"
-	node := v1alpha1.NodeOfEarlierVolume(pv)
+	node := view.NodeOfEarlierVolume(pv)
 	switch {
 	case node == "":
 		return withoutNode(pv) + otherwise
@@ -97,7 +98,7 @@ func (f Facts) claimProblem() string {
 			"data is not needed, delete it", f.PV.Name)
 	case !f.Claim.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("claim %s is being deleted", ClaimOf(f.PV))
-	case v1alpha1.NodeOfEarlierVolume(f.PV) == "":
+	case view.NodeOfEarlierVolume(f.PV) == "":
 		return withoutNode(f.PV)
 	case f.PV.Spec.CSI.FSType == "btrfs":
 		return fmt.Sprintf("claim %s has a btrfs file system, which is not supported: copy its data to a new claim",
@@ -109,7 +110,7 @@ func (f Facts) claimProblem() string {
 // logicalVolumeProblem returns why the LogicalVolume of the earlier driver is not the one of the PersistentVolume, or
 // "".
 func (f Facts) logicalVolumeProblem() string {
-	handle, node := f.PV.Spec.CSI.VolumeHandle, v1alpha1.NodeOfEarlierVolume(f.PV)
+	handle, node := f.PV.Spec.CSI.VolumeHandle, view.NodeOfEarlierVolume(f.PV)
 	switch {
 	case f.Old == nil:
 		return fmt.Sprintf("LogicalVolume %s of the API group %s does not exist, so the device class of logical "+
@@ -133,13 +134,13 @@ func (f Facts) UseProblem() string {
 		return fmt.Sprintf("Pod %s/%s uses claim %s: delete the Pod, for example by scaling its workload to 0",
 			f.Pod.Namespace, f.Pod.Name, ClaimOf(f.PV))
 	case slices.Contains(f.Drivers, wellknown.EarlierDriverName):
-		return StillRuns(v1alpha1.NodeOfEarlierVolume(f.PV))
+		return StillRuns(view.NodeOfEarlierVolume(f.PV))
 	}
 	return ""
 }
 
 func withoutDriver(pv *corev1.PersistentVolume) string {
-	return WithoutAgent(v1alpha1.NodeOfEarlierVolume(pv), pv.Spec.CSI.VolumeHandle)
+	return WithoutAgent(view.NodeOfEarlierVolume(pv), pv.Spec.CSI.VolumeHandle)
 }
 
 // WithoutAgent says what to do if the kubelet of a node does not have this driver, which a volume needs.
@@ -181,7 +182,7 @@ func IsReleased(pv *corev1.PersistentVolume) bool {
 // IsFor reports whether a LogicalVolume is for the volume of a PersistentVolume, also before the node agent has found
 // it.
 func IsFor(lv *topolvmv1.LogicalVolume, pv *corev1.PersistentVolume) bool {
-	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.ImportAnnotation])
+	volume := cmp.Or(lv.Status.VolumeID, view.Import(lv))
 	return pv != nil && volume == pv.Spec.CSI.VolumeHandle
 }
 

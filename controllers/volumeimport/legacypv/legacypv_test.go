@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -94,8 +94,8 @@ func TestThePersistentVolumeForThisDriver(t *testing.T) {
 	expect.Equal(t, "UID", pv.UID, "")
 	expect.Equal(t, "Spec.CSI.Driver", pv.Spec.CSI.Driver, wellknown.DriverName)
 	expect.Equal(t, "Spec.CSI.VolumeHandle", pv.Spec.CSI.VolumeHandle, "id-pv")
-	expect.Equal(t, "NodeOfVolume(pv)", v1alpha1.NodeOfVolume(pv), "worker-1")
-	expect.Equal(t, "NodeOfEarlierVolume(pv)", v1alpha1.NodeOfEarlierVolume(pv), "")
+	expect.Equal(t, "NodeOfVolume(pv)", view.NodeOfVolume(pv), "worker-1")
+	expect.Equal(t, "NodeOfEarlierVolume(pv)", view.NodeOfEarlierVolume(pv), "")
 	expect.Equal(t, "Contains(pv.Finalizers, relocate.ProtectionFinalizer)",
 		slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer), false)
 	expect.Equal(t, "Spec.PersistentVolumeReclaimPolicy", pv.Spec.PersistentVolumeReclaimPolicy,

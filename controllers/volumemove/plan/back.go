@@ -9,6 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file moves a volume back to the node that has kept its old logical volume, because the node to which it was
@@ -32,8 +33,7 @@ func (s WayBack) IsBackRequested() bool {
 
 // IsOldKept reports whether the node agent keeps the old logical volume, whatever happens to its owner.
 func (s WayBack) IsOldKept() bool {
-	return s.Old != nil && s.Old.Annotations[wellknown.MoveBackAnnotation] != "" &&
-		s.Old.Annotations[wellknown.MoveBackAnnotation] != s.Old.Spec.NodeName
+	return s.Old != nil && view.MoveBack(s.Old) != "" && view.MoveBack(s.Old) != s.Old.Spec.NodeName
 }
 
 // IsOldRetired reports whether the source node has given up the old logical volume.
@@ -44,7 +44,7 @@ func (s WayBack) isBack() bool {
 	if !s.IsOldKept() || s.Volume == nil || s.Volume.Spec.NodeName != s.Old.Spec.NodeName {
 		return false
 	}
-	adopts := s.Volume.Annotations[wellknown.AdoptAnnotation]
+	adopts := view.Adopts(s.Volume)
 	return adopts == "" || adopts == string(s.Old.UID)
 }
 
@@ -103,7 +103,7 @@ func (s WayBack) backProblem() string {
 		return "the snapshots of the move are removed first"
 	case s.From.NotReady:
 		return s.From.String()
-	case s.IsOldRetired() == (s.Volume.Annotations[wellknown.AdoptAnnotation] != ""):
+	case s.IsOldRetired() == (view.Adopts(s.Volume) != ""):
 		return "the old logical volume there is being given up"
 	case len(s.Pods) > 0:
 		return fmt.Sprintf("these Pods on other nodes use it: %s. If they do not end, delete them with "+
@@ -132,7 +132,7 @@ func (s WayBack) afterSwitchBack() Step {
 	switch {
 	case s.IsOldRetired():
 		return s.swap(fmt.Sprintf("node %s takes the volume back", node))
-	case s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "":
+	case view.MovedVolume(s.Volume) != "":
 		return Step{Phase: v1alpha1.MoveSwitching, After: Soon,
 			Message: fmt.Sprintf("the PersistentVolume of claim %s is recreated on node %s", s.Move.Spec.Claim, node)}
 	case ending(s).isLost():

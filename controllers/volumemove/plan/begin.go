@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // RefusedError is why a volume cannot be moved at all.
@@ -66,17 +67,14 @@ func (s *State) Movable() error {
 		return Pending("volume %s of claim %s is being deleted", s.PV.Name, claim)
 	case s.Volume.Status.VolumeID == "" || s.Volume.Status.VolumeID != s.PV.Spec.CSI.VolumeHandle:
 		return Pending("volume %s of claim %s is being created", s.PV.Name, claim)
-	case s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "" ||
-		v1alpha1.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName:
+	case view.MovedVolume(s.Volume) != "" || view.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName:
 		return Pending("the PersistentVolume %s of claim %s is being recreated", s.PV.Name, claim)
-	case v1alpha1.IsCloneFence(s.Volume.Annotations[wellknown.FenceAnnotation]):
+	case fence.IsOfClone(fence.Holder(s.Volume)):
 		return PendingError{Message: s.otherFence()}
-	case s.Volume.Annotations[wellknown.FenceAnnotation]+s.Volume.Annotations[wellknown.FencedAnnotation]+
-		s.Volume.Annotations[wellknown.AdoptAnnotation] != "":
+	case fence.Holder(s.Volume)+fence.Confirmed(s.Volume)+view.Adopts(s.Volume) != "":
 		return Pending("another move of volume %s of claim %s is being undone or completed", s.PV.Name, claim)
-	case s.Volume.Annotations[wellknown.ConditionAnnotation] != "":
-		return Pending("volume %s of claim %s is not healthy: %s", s.PV.Name, claim,
-			s.Volume.Annotations[wellknown.ConditionAnnotation])
+	case view.Condition(s.Volume) != "":
+		return Pending("volume %s of claim %s is not healthy: %s", s.PV.Name, claim, view.Condition(s.Volume))
 	case s.Move.Spec.NodeName == s.Volume.Spec.NodeName:
 		return refused("volume %s of claim %s is on node %s already", s.PV.Name, claim, s.Volume.Spec.NodeName)
 	}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // maxCandidates is the maximum number of nodes in a message.
@@ -28,7 +27,7 @@ func Choose(candidates []Candidate, s *State, class string) (node, doubt string,
 		return "", "", Pending("node %s, which has volume %s, %s", source, s.Volume.Name, problem)
 	}
 	needs := room.Copy(s.Volume.Spec.Size.Value(), candidates[at].Pool)
-	spread, _ := v1alpha1.ParseSpread(s.Volume.Annotations[wellknown.SpreadAnnotation])
+	spread := view.SpreadOf(s.Volume)
 	var best, second *Candidate
 	var reasons []string
 	for i := range candidates {
@@ -65,7 +64,7 @@ func Choose(candidates []Candidate, s *State, class string) (node, doubt string,
 func (c *Candidate) room() room.Node { return room.Node{Free: c.Room, Pool: c.Pool} }
 
 // refusal returns why the volume cannot be moved to a node, or "".
-func (c *Candidate) refusal(needs room.Volume, spread v1alpha1.Spread) string {
+func (c *Candidate) refusal(needs room.Volume, spread view.Spread) string {
 	why := c.room().Refusal(needs)
 	switch {
 	case c.Problem != "":

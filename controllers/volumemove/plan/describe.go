@@ -27,7 +27,7 @@ func (s *State) Describe(st Step, at time.Time) {
 		status.QueuePosition = 0
 	}
 	status.PodCount = int32(min(len(s.Pods), math.MaxInt32)) //nolint:gosec // it is limited
-	status.Pods = s.Pods[:min(len(s.Pods), v1alpha1.MaxMovePods)]
+	status.Pods = s.Pods[:min(len(s.Pods), maxPods)]
 	if status.StartTime == nil && status.TargetNode != "" {
 		status.StartTime = &now
 	}

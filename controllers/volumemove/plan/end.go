@@ -9,6 +9,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file plans how a move ends: after the switch, or without it.
@@ -112,8 +113,7 @@ func (s ending) rebindClaim() Step {
 // isBeingSwitched reports whether the node agent of the target node, or the controller that recreates the
 // PersistentVolume, has something left to do. A volume that no longer exists needs neither.
 func (s ending) isBeingSwitched() bool {
-	return s.Volume != nil && (s.Volume.Annotations[wellknown.AdoptAnnotation] != "" ||
-		s.Volume.Annotations[wellknown.MovedVolumeAnnotation] != "")
+	return s.Volume != nil && view.IsBeingSwitched(s.Volume)
 }
 
 // isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
@@ -123,7 +123,7 @@ func (s ending) isLost() bool {
 		s.Claim.DeletionTimestamp.IsZero() && s.PV != nil && s.PV.Status.Phase == corev1.VolumeBound &&
 		s.PV.DeletionTimestamp.IsZero() &&
 		s.Claim.Spec.VolumeName == s.PV.Name && s.PV.Spec.ClaimRef != nil && s.PV.Spec.ClaimRef.UID == s.Claim.UID &&
-		v1alpha1.NodeOfVolume(s.PV) == s.Volume.Spec.NodeName
+		view.NodeOfVolume(s.PV) == s.Volume.Spec.NodeName
 }
 
 // keep keeps the old logical volume for keepSource after the switch, and then deletes it.
@@ -214,9 +214,9 @@ func (s ending) doubt() string {
 		return ""
 	case s.isBeingSwitched() || s.Volume.Status.VolumeID == "":
 		return fmt.Sprintf("node %s has not taken over volume %s", s.Volume.Spec.NodeName, s.Volume.Name)
-	case s.Volume.Annotations[wellknown.ConditionAnnotation] != "":
+	case view.Condition(s.Volume) != "":
 		return fmt.Sprintf("volume %s on node %s is not healthy: %s", s.Volume.Name, s.Volume.Spec.NodeName,
-			s.Volume.Annotations[wellknown.ConditionAnnotation])
+			view.Condition(s.Volume))
 	case s.VolumeNode.NotReady:
 		return fmt.Sprintf("%s, which has volume %s", s.VolumeNode, s.Volume.Name)
 	case s.IsUnregistered:

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Action is what the operator does next for a move.
@@ -144,12 +144,12 @@ func (s *State) problem() string {
 			s.Move.Spec.Claim, name)
 	case s.PV.Spec.CSI == nil || s.PV.Spec.CSI.VolumeHandle != s.Volume.Status.VolumeID:
 		return fmt.Sprintf("PersistentVolume %s is not for the volume of LogicalVolume %s", name, s.Volume.Name)
-	case v1alpha1.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName || s.Volume.Spec.NodeName != s.SourceNode():
+	case view.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName || s.Volume.Spec.NodeName != s.SourceNode():
 		return fmt.Sprintf("volume %s is on node %s, and no longer on node %s: create another VolumeMove", name,
 			s.Volume.Spec.NodeName, s.SourceNode())
 	case s.Target == nil:
 		return ""
-	case s.Target.Annotations[wellknown.MoveVolumeAnnotation] != s.Volume.Status.VolumeID:
+	case view.MoveVolume(s.Target) != s.Volume.Status.VolumeID:
 		return fmt.Sprintf("LogicalVolume %s is for another volume than %s", s.Target.Name, s.Volume.Status.VolumeID)
 	case s.Target.Status.VolumeID != "":
 		return fmt.Sprintf("the node agent of node %s does not know moves of volumes: update it, and create another "+
@@ -240,7 +240,7 @@ func (s rounds) nextRound(now, fenceAfter time.Time) Step {
 }
 
 // copying reports a round that is not finished.
-func (s rounds) copying(st Step, record v1alpha1.CopyRecord, now time.Time) Step {
+func (s rounds) copying(st Step, record view.CopyRecord, now time.Time) Step {
 	st.Message = fmt.Sprintf("round %d: node %s copies from node %s", st.Round, s.Target.Spec.NodeName, s.SourceNode())
 	if s.snapshot(s.Target.Spec.Source) == nil {
 		return ending(s).undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: "+
@@ -270,7 +270,7 @@ func (s *State) snapshot(name string) *topolvmv1.LogicalVolume {
 }
 
 // roundDone decides what follows a finished round: the next one, the wait for Pods, or the switch.
-func (s rounds) roundDone(st Step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) Step {
+func (s rounds) roundDone(st Step, record view.CopyRecord, now, fenceAfter time.Time) Step {
 	present := s.snapshot(s.Target.Spec.Source)
 	for _, snapshot := range s.Snapshots {
 		if RoundOf(s.Move, snapshot.Name) < st.Round && snapshot.DeletionTimestamp.IsZero() {
@@ -310,7 +310,7 @@ func (s rounds) startRound(st Step, snapshot *topolvmv1.LogicalVolume, now time.
 }
 
 // fenced takes the last snapshot when the node agent has confirmed the fence, and then switches the volume.
-func (s rounds) fenced(st Step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord, now time.Time) Step {
+func (s rounds) fenced(st Step, present *topolvmv1.LogicalVolume, record view.CopyRecord, now time.Time) Step {
 	st.After = Soon
 	switch {
 	case !s.IsFenceConfirmed():
@@ -343,27 +343,26 @@ func (s rounds) awaitTarget(st Step) Step {
 func (s rounds) awaitFence(st Step, now time.Time) Step {
 	st.After = Soon
 	st.Message = fmt.Sprintf("node %s closes the volume", s.SourceNode())
-	if why := s.Volume.Annotations[wellknown.FenceErrorAnnotation]; why != "" {
+	if why := fence.Problem(s.Volume); why != "" {
 		st.Message += ": " + why
 	}
 	if now.Sub(fence.Requested(s.Volume)) >= FenceTimeout {
 		st.Action = Unfence
 		st.Message = fmt.Sprintf("node %s did not close the volume within %s; the operator tries again: %s",
-			s.SourceNode(), FenceTimeout, s.Volume.Annotations[wellknown.FenceErrorAnnotation])
+			s.SourceNode(), FenceTimeout, fence.Problem(s.Volume))
 	}
 	return st
 }
 
 // isSettled reports whether the volume has its requested size, and the copy too.
-func (s rounds) isSettled(record v1alpha1.CopyRecord) bool {
+func (s rounds) isSettled(record view.CopyRecord) bool {
 	size := s.Volume.Spec.Size
 	return s.Target.Spec.Size.Cmp(size) == 0 && toInt64(record.SizeBytes) >= size.Value() &&
 		(s.Volume.Status.CurrentSize == nil || s.Volume.Status.CurrentSize.Cmp(size) >= 0)
 }
 
 // whilePodsRun waits for Pods. Meanwhile, it copies the changes from time to time, so that few are left.
-func (s rounds) whilePodsRun(st Step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
-	now time.Time) Step {
+func (s rounds) whilePodsRun(st Step, present *topolvmv1.LogicalVolume, record view.CopyRecord, now time.Time) Step {
 	delay := refreshDelay(st.Round)
 	if s.seconds(record) > s.maxPause() && st.Round < eagerRounds {
 		delay = 0
@@ -394,7 +393,7 @@ func (s rounds) fenceDelayed(st Step, now, fenceAfter time.Time) (later Step, is
 	switch {
 	case fence.Holder(s.Volume) != "":
 		st.Message = s.otherFence()
-	case s.Volume.Annotations[wellknown.FencedAnnotation] != "":
+	case fence.Confirmed(s.Volume) != "":
 		st.Message = fmt.Sprintf("node %s opens the volume again", s.SourceNode())
 		st.After = Soon
 	case s.Volume.Status.CurrentSize != nil && s.Volume.Status.CurrentSize.Cmp(s.Volume.Spec.Size) < 0:
@@ -415,7 +414,7 @@ func (s rounds) fenceDelayed(st Step, now, fenceAfter time.Time) (later Step, is
 
 // beforeFence fences the volume if the last round took less than maxPause. Otherwise it copies the changes once more,
 // unless nothing has changed.
-func (s rounds) beforeFence(st Step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) Step {
+func (s rounds) beforeFence(st Step, record view.CopyRecord, now, fenceAfter time.Time) Step {
 	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
 		return later
 	}
@@ -432,7 +431,7 @@ func (s rounds) beforeFence(st Step, record v1alpha1.CopyRecord, now, fenceAfter
 	return st
 }
 
-func (s *State) seconds(record v1alpha1.CopyRecord) time.Duration {
+func (s *State) seconds(record view.CopyRecord) time.Duration {
 	return time.Duration(record.Seconds * float64(time.Second))
 }
 
@@ -450,9 +449,12 @@ func (s *State) keepSource() time.Duration {
 	return s.Move.Spec.KeepSource.Duration
 }
 
-// podText names Pods, at most v1alpha1.MaxMovePods.
+// maxPods is the maximum number of Pods in the status of a VolumeMove.
+const maxPods = 10
+
+// podText names Pods, at most maxPods.
 func (s *State) podText() string {
-	shown := s.Pods[:min(len(s.Pods), v1alpha1.MaxMovePods)]
+	shown := s.Pods[:min(len(s.Pods), maxPods)]
 	text := strings.Join(shown, ", ")
 	if more := len(s.Pods) - len(shown); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

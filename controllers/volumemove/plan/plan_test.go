@@ -19,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -63,7 +64,7 @@ func (s *State) take(round int, token string) *topolvmv1.LogicalVolume {
 
 // done sets the record of a finished round.
 func (s *State) done(seconds float64, sent uint64) {
-	text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.Target.Spec.Source, Finished: true, Seconds: seconds,
+	text, _ := json.Marshal(view.CopyRecord{Source: s.Target.Spec.Source, Finished: true, Seconds: seconds,
 		SentBytes: sent, SizeBytes: 1 << 30, Base: "base"})
 	s.Target.Annotations[wellknown.CopiedAnnotation] = string(text)
 }

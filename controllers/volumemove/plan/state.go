@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Prefixes of the names of the LogicalVolumes of a move. The UID of the VolumeMove follows, and for snapshots "-ROUND".
@@ -149,10 +150,10 @@ func (s *State) IsFenced() bool {
 // otherFence says for what else than this move the volume is fenced. That fence is not touched.
 func (s *State) otherFence() string {
 	holder := fence.Holder(s.Volume)
-	if v1alpha1.IsCloneFence(holder) {
+	if fence.IsOfClone(holder) {
 		return fmt.Sprintf("volume %s of claim %s is being copied to LogicalVolume %s, a clone of it: the move waits "+
 			"until the clone is complete, or its claim is deleted", s.Volume.Name, s.Move.Spec.Claim,
-			s.Volume.Annotations[wellknown.FenceForAnnotation])
+			fence.ForClone(s.Volume))
 	}
 	return fmt.Sprintf("volume %s of claim %s is fenced for the VolumeMove with the UID %s: this move waits until "+
 		"that one is undone or completed", s.Volume.Name, s.Move.Spec.Claim, holder)
@@ -169,10 +170,10 @@ func (s *State) isFinal(snapshot *topolvmv1.LogicalVolume) bool {
 }
 
 // record returns the record of the present round. It is the zero value if the node agent has not begun the round.
-func (s *State) record() v1alpha1.CopyRecord {
-	record, err := v1alpha1.ParseCopyRecord(s.Target.Annotations[wellknown.CopiedAnnotation])
+func (s *State) record() view.CopyRecord {
+	record, err := view.Copied(s.Target)
 	if err != nil || record.Source != s.Target.Spec.Source {
-		return v1alpha1.CopyRecord{Source: s.Target.Spec.Source}
+		return view.CopyRecord{Source: s.Target.Spec.Source}
 	}
 	return record
 }
@@ -214,9 +215,7 @@ func (s *State) NewVolume(name, node string) *topolvmv1.LogicalVolume {
 			continue
 		}
 		lv.Spec.Size = like.Spec.Size.DeepCopy()
-		if encryption := like.Annotations[wellknown.EncryptionAnnotation]; encryption != "" {
-			lv.Annotations[wellknown.EncryptionAnnotation] = encryption
-		}
+		view.SetEncryption(lv, view.Encryption(like))
 		break
 	}
 	return lv

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file plans the copy of a thick volume. It has no snapshots, so it is copied once, from the volume itself, while
@@ -135,7 +136,7 @@ func (s thickCopy) copyingThick(st Step, now time.Time) Step {
 }
 
 // progressOfThick reports a copy that is not complete, with a forecast.
-func (s thickCopy) progressOfThick(st Step, record v1alpha1.CopyRecord) Step {
+func (s thickCopy) progressOfThick(st Step, record view.CopyRecord) Step {
 	st.Message = fmt.Sprintf("node %s copies the thick volume from node %s: %d%% are copied and compared; all of it "+
 		"takes %s", s.Target.Spec.NodeName, s.SourceNode(), percent(record), s.forecast())
 	if record.Error != "" {
@@ -163,8 +164,7 @@ func (s *State) returnToQueue(message string, now, fenceAfter time.Time) Step {
 	case left != nil:
 		st.Action = Remove
 		st.Object = left
-	case s.Target != nil || len(s.Snapshots) > 0 ||
-		s.Volume.Annotations[wellknown.FencedAnnotation] == string(s.Move.UID):
+	case s.Target != nil || len(s.Snapshots) > 0 || fence.Confirmed(s.Volume) == string(s.Move.UID):
 		st.After = Blocked // The nodes remove the copy and open the volume.
 	case now.Before(fenceAfter):
 		st.After = min(fenceAfter.Sub(now), Blocked)
@@ -184,7 +184,7 @@ func (s *State) SizeOfThick() resource.Quantity {
 }
 
 // isThickSettled reports whether the volume has its requested size, and the copy all of it.
-func (s thickCopy) isThickSettled(record v1alpha1.CopyRecord) bool {
+func (s thickCopy) isThickSettled(record view.CopyRecord) bool {
 	size := s.Volume.Spec.Size
 	return toInt64(record.SizeBytes) >= size.Value() &&
 		(s.Volume.Status.CurrentSize == nil || s.Volume.Status.CurrentSize.Cmp(size) >= 0 &&
@@ -199,7 +199,7 @@ func (s thickCopy) forecast() string {
 }
 
 // percent returns how much of the volume is copied and compared.
-func percent(record v1alpha1.CopyRecord) int {
+func percent(record view.CopyRecord) int {
 	if record.SizeBytes == 0 {
 		return 0
 	}

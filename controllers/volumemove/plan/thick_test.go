@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // copiedThick returns a state whose thick volume is fenced and copied, and which no Pod uses.
@@ -182,7 +183,7 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 }
 
 func TestTheProgressOfAThickVolume(t *testing.T) {
-	for want, record := range map[int]v1alpha1.CopyRecord{0: {}, 25: {SizeBytes: 100, CopiedBytes: 50},
+	for want, record := range map[int]view.CopyRecord{0: {}, 25: {SizeBytes: 100, CopiedBytes: 50},
 		50: {SizeBytes: 100, CopiedBytes: 100}, 100: {SizeBytes: 100, CopiedBytes: 100, ComparedBytes: 100}} {
 		if got := percent(record); got != want {
 			t.Errorf("%+v: %d%%, want %d%%", record, got, want)
@@ -210,7 +211,7 @@ func TestTheFenceIsALeaseOnProgress(t *testing.T) {
 			s.Move.Status.ProgressBytes = before
 			s.Move.Status.ProgressTime = &metav1.Time{Time: now.Add(-ago)}
 			s.Target.CreationTimestamp = metav1.NewTime(now.Add(-100 * time.Hour))
-			text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.Target.Spec.Source, SizeBytes: 1 << 30,
+			text, _ := json.Marshal(view.CopyRecord{Source: s.Target.Spec.Source, SizeBytes: 1 << 30,
 				CopiedBytes: copied, ComparedBytes: compared, Error: "no route to host"})
 			s.Target.Annotations[wellknown.CopiedAnnotation] = string(text)
 		}

@@ -17,7 +17,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // accessTypeOfSnapshot is spec.accessType of a VolumeSnapshot's LogicalVolume.
@@ -46,7 +48,7 @@ type search struct {
 // references returns what refers to a LogicalVolume. It returns an error if one of the kinds cannot be read.
 func (v *Validator) references(ctx context.Context, lv *topolvmv1.LogicalVolume) ([]string, error) {
 	s := &search{live: v.Live, namespace: v.Namespace, lv: lv, volumes: sets.New(lv.Name)}
-	if group := lv.Annotations[wellknown.GroupPendingAnnotation]; group != "" {
+	if group := view.GroupPending(lv); group != "" {
 		s.add("group snapshot", group+", which is being created")
 	}
 	// LogicalVolumes and claims are created before the PersistentVolumes of their volumes, but the claims are needed
@@ -82,7 +84,7 @@ func (s *search) logicalVolumes(ctx context.Context) error {
 
 // volumeMoves finds the VolumeMove for which the LogicalVolume was created, or is fenced.
 func (s *search) volumeMoves(ctx context.Context) error {
-	uids := []string{s.lv.Annotations[wellknown.MoveAnnotation], s.lv.Annotations[wellknown.FenceAnnotation]}
+	uids := []string{view.Move(s.lv), fence.Holder(s.lv)}
 	return paging.Each(ctx, s.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
 		for i := range page.Items {
 			if slices.Contains(uids, string(page.Items[i].UID)) {
@@ -99,7 +101,7 @@ func (s *search) persistentVolumes(ctx context.Context) error {
 			volume := &page.Items[i]
 			source := volume.Spec.CSI
 			switch {
-			case source != nil && v1alpha1.IsDriver(source.Driver) && source.VolumeHandle == s.lv.Status.VolumeID:
+			case source != nil && view.IsDriver(source.Driver) && source.VolumeHandle == s.lv.Status.VolumeID:
 				s.add("PersistentVolume", volume.Name)
 				s.volumes.Insert(volume.Name)
 			case volume.Name == s.lv.Name:
@@ -112,11 +114,11 @@ func (s *search) persistentVolumes(ctx context.Context) error {
 // claims finds the claim for which the LogicalVolume was created, and those that are bound to a PersistentVolume of it,
 // even if that does not exist anymore.
 func (s *search) claims(ctx context.Context) error {
-	namespace, name, _ := strings.Cut(s.lv.Annotations[wellknown.ClaimAnnotation], "/")
+	own, _ := view.ClaimKey(s.lv)
 	return paging.Each(ctx, s.live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) {
 		for i := range page.Items {
 			claim := &page.Items[i]
-			if claim.Namespace == namespace && claim.Name == name {
+			if claim.Namespace == own.Namespace && claim.Name == own.Name {
 				s.claimed = true
 			}
 			if wellknown.ClaimVolumePrefix+string(claim.UID) == s.lv.Name || s.volumes.Has(claim.Spec.VolumeName) {
@@ -129,17 +131,17 @@ func (s *search) claims(ctx context.Context) error {
 // pods finds those that use the claim for which the LogicalVolume was created, although it does not exist anymore. If a
 // claim with its name exists, Pods refer to that one, and claims has found it if it is the one of this LogicalVolume.
 func (s *search) pods(ctx context.Context) error {
-	namespace, name, named := strings.Cut(s.lv.Annotations[wellknown.ClaimAnnotation], "/")
-	if !named || s.claimed || s.isSnapshot() {
+	claim, known := view.ClaimKey(s.lv)
+	if !known || s.claimed || s.isSnapshot() {
 		return nil
 	}
 	return paging.Each(ctx, s.live, &corev1.PodList{}, func(page *corev1.PodList) {
 		for i := range page.Items {
-			if pod := &page.Items[i]; isRunning(pod) && usesClaim(pod, name) {
+			if pod := &page.Items[i]; isRunning(pod) && usesClaim(pod, claim.Name) {
 				s.add("Pod", pod.Namespace+"/"+pod.Name)
 			}
 		}
-	}, client.InNamespace(namespace))
+	}, client.InNamespace(claim.Namespace))
 }
 
 func isRunning(pod *corev1.Pod) bool {
@@ -164,7 +166,7 @@ func (s *search) attachments(ctx context.Context) error {
 			named := source.PersistentVolumeName != nil && s.volumes.Has(*source.PersistentVolumeName)
 			inline := source.InlineVolumeSpec != nil && source.InlineVolumeSpec.CSI != nil &&
 				source.InlineVolumeSpec.CSI.VolumeHandle == s.lv.Status.VolumeID
-			if v1alpha1.IsDriver(attachment.Spec.Attacher) && (named || inline) {
+			if view.IsDriver(attachment.Spec.Attacher) && (named || inline) {
 				s.add("VolumeAttachment", attachment.Name)
 			}
 		}

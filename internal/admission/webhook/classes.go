@@ -14,6 +14,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -35,10 +36,10 @@ func optionsPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
 		at := classesPath.Index(i).Child("storageClassOptions")
-		violations = append(violations, parametersPossible(class.StorageClassOptions.Parameters(),
+		violations = append(violations, parametersPossible(classspec.Parameters(class.StorageClassOptions),
 			at.Child("additionalParameters"))...)
 		violations = append(violations, mkfsOptionsPossible(class, at.Child("additionalParameters"))...)
-		violations = append(violations, labelsPossible(class.StorageClassOptions.Labels(),
+		violations = append(violations, labelsPossible(classspec.Labels(class.StorageClassOptions),
 			at.Child("additionalLabels"))...)
 	}
 	return violations
@@ -61,7 +62,7 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 // mkfsOptionsPossible checks the options of mkfs: no volume could be created with others.
 func mkfsOptionsPossible(class lvmv1alpha1.DeviceClass, at *field.Path) field.ErrorList {
 	const key = wellknown.MkfsOptionsParameter
-	options := class.StorageClassOptions.Parameters()[key]
+	options := classspec.Parameters(class.StorageClassOptions)[key]
 	kind := string(cmp.Or(class.FilesystemType, lvmv1alpha1.FilesystemTypeXFS))
 	if _, err := service.MkfsOptions(kind, options); err != nil {
 		return field.ErrorList{field.Invalid(at.Key(key), options, status.Convert(err).Message())}
@@ -130,20 +131,20 @@ func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.St
 		old := before[at].StorageClassOptions
 		options := class.StorageClassOptions
 		path := classesPath.Index(i).Child("storageClassOptions")
-		if now := options.Reclaim(); now != old.Reclaim() &&
+		if now := classspec.Reclaim(options); now != classspec.Reclaim(old) &&
 			(is == nil || is.ReclaimPolicy == nil || *is.ReclaimPolicy != now) {
 			violations = append(violations, unchangeable(path.Child("reclaimPolicy"), string(now),
-				string(old.Reclaim()), name))
+				string(classspec.Reclaim(old)), name))
 		}
-		if now := options.Binding(); now != old.Binding() &&
+		if now := classspec.Binding(options); now != classspec.Binding(old) &&
 			(is == nil || is.VolumeBindingMode == nil || *is.VolumeBindingMode != now) {
 			violations = append(violations, unchangeable(path.Child("volumeBindingMode"), string(now),
-				string(old.Binding()), name))
+				string(classspec.Binding(old)), name))
 		}
-		if now := options.Parameters(); !maps.Equal(now, old.Parameters()) &&
+		if now := classspec.Parameters(options); !maps.Equal(now, classspec.Parameters(old)) &&
 			(is == nil || !maps.Equal(now, added(is.Parameters))) {
 			violations = append(violations, unchangeable(path.Child("additionalParameters"), now,
-				fmt.Sprint(old.Parameters()), name))
+				fmt.Sprint(classspec.Parameters(old)), name))
 		}
 	}
 	return violations

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // selection is a deviceSelector with its field.
@@ -163,7 +164,7 @@ func stripeSizePossible(at *field.Path, size *resource.Quantity) field.ErrorList
 func devicesSufficient(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
-		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
+		least, why := classspec.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
 		if least <= 1 || !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
 		}
@@ -200,7 +201,7 @@ func stripeSizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 // stripeSizeBelowExtent checks that LVM supports a stripe size, and does not reduce it to the size of an extent.
 func stripeSizeBelowExtent(at *field.Path, size *resource.Quantity) field.ErrorList {
 	violations := stripeSizePossible(at, size)
-	if size != nil && size.CmpInt64(lvmv1alpha1.MaxStripeSize) > 0 {
+	if size != nil && size.CmpInt64(classspec.MaxStripeSize) > 0 {
 		violations = append(violations, field.Invalid(at, size.String(),
 			"must be at most 4Mi, the size of an extent; remove it for the default of 64Ki"))
 	}
@@ -212,10 +213,10 @@ func stripesReduced(classes []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for _, class := range classes {
 		if raid := class.RAIDConfig; raid != nil && raid.StripeSize != nil &&
-			raid.StripeSize.CmpInt64(raid.StripeBytes()) > 0 {
+			raid.StripeSize.CmpInt64(classspec.RAIDStripeBytes(raid)) > 0 {
 			all = append(all, fmt.Sprintf("device class %q: raidConfig.stripeSize %s is larger than an extent: "+
 				"stripes of %s are used", class.Name, raid.StripeSize,
-				resource.NewQuantity(raid.StripeBytes(), resource.BinarySI)))
+				resource.NewQuantity(classspec.RAIDStripeBytes(raid), resource.BinarySI)))
 		}
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // inventory is what the node statuses report about devices. It may be outdated or incomplete; the node agent decides
@@ -312,7 +313,7 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 func (i inventory) tooFewDevices(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, class := range classes {
-		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
+		least, why := classspec.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
 		if least <= 1 || !allNamed(class) {
 			continue
 		}

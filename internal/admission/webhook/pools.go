@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // poolsClosed returns warnings for thin pools that accept no new volumes after a change, because the provisioned size
@@ -185,7 +186,7 @@ func metadataAsked(config *lvmv1alpha1.ThinPoolConfig) *resource.Quantity {
 	case config == nil || config.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic:
 		return nil
 	case config.MetadataSize == nil:
-		return resource.NewQuantity(lvmv1alpha1.DefaultMetadataSize, resource.BinarySI)
+		return resource.NewQuantity(classspec.DefaultMetadataSize, resource.BinarySI)
 	}
 	return config.MetadataSize
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 func TestPoolsThatAChangeCloses(t *testing.T) {
@@ -236,7 +237,7 @@ func TestStripesLargerThanAnExtentAreReduced(t *testing.T) {
 		t.Error(diff)
 	}
 	for i, want := range []int64{4 << 20, 4 << 20, 64 << 10} {
-		if got := classes[i].RAIDConfig.StripeBytes(); got != want {
+		if got := classspec.RAIDStripeBytes(classes[i].RAIDConfig); got != want {
 			t.Errorf("device class %s: stripes of %d bytes, want %d", classes[i].Name, got, want)
 		}
 	}

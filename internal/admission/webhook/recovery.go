@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
 // The configuration in config/webhook has conditions, so that the API server calls the webhook for imports only, and
@@ -54,7 +55,7 @@ func (v RecoveryValidator) ValidateUpdate(_ context.Context,
 		violations = append(violations, approvalOfPlan(after)...)
 	}
 	if after.Status.Plan != nil && !equality.Semantic.DeepEqual(before.Status.Plan, after.Status.Plan) &&
-		!after.HasGenuinePlan() {
+		!recoveryplan.IsGenuine(after) {
 		violations = append(violations, field.Invalid(field.NewPath("status", "plan", "id"), after.Status.Plan.ID,
 			"it is not the ID of the content of the plan: only the node agent writes the plan of an import, with the "+
 				"version of LVM Storage that the operator has"))
@@ -70,7 +71,7 @@ func (v RecoveryValidator) ValidateUpdate(_ context.Context,
 func approvalOfPlan(recovery *lvmv1alpha1.LVMRecovery) field.ErrorList {
 	problem := ""
 	switch plan := recovery.Status.Plan; {
-	case recovery.HasApprovedPlan():
+	case recoveryplan.IsApproved(recovery):
 		return nil
 	case plan == nil:
 		problem = "the LVMRecovery has no plan yet: wait for the phase AwaitingApproval, read status.plan, and " +

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -25,7 +26,7 @@ func planFor(action lvmv1alpha1.RecoveryAction, claim string) *lvmv1alpha1.Recov
 	plan := &lvmv1alpha1.RecoveryPlan{CreationTime: metav1.NewTime(time.Unix(1_700_000_000, 0)),
 		Devices: []lvmv1alpha1.RecoveryDevice{}, VolumeGroupUUID: "u",
 		ImportedVolumes: []lvmv1alpha1.RecoveryVolume{{Name: "a", Claim: claim}}}
-	plan.ID = lvmv1alpha1.PlanID(action, "n1", "vg1", plan)
+	plan.ID = recoveryplan.ID(action, "n1", "vg1", plan)
 	return plan
 }
 

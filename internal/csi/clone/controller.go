@@ -44,6 +44,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -141,7 +142,7 @@ func (s *state) namesOfTargets(volumes []topolvmv1.LogicalVolume) []string {
 	if s.source == nil {
 		return names
 	}
-	holder := s.source.Annotations[wellknown.FenceForAnnotation]
+	holder := fence.ForClone(s.source)
 	if holder != "" && !slices.Contains(names, holder) {
 		names = append(names, holder)
 	}
@@ -169,11 +170,10 @@ func (c *Controller) readTarget(ctx context.Context, s *state, name string, node
 
 // lacksClaim reports whether the claim of a target no longer exists.
 func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	namespace, name, named := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/")
-	if !named {
+	key, known := view.ClaimKey(lv)
+	if !known {
 		return false, nil
 	}
-	key := client.ObjectKey{Namespace: namespace, Name: name}
 	claim, err := relocate.Get(ctx, c.live, key, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil {
 		return err == nil, err
@@ -196,20 +196,20 @@ func moveOf(holder string, moves []v1alpha1.VolumeMove) string {
 // the restart of a workload, its next Pod gets the volume. It does not count if it uses a clone too, and so waits for
 // the clone.
 func (c *Controller) readPods(ctx context.Context, s *state) error {
-	namespace, name, named := strings.Cut(s.source.Annotations[wellknown.ClaimAnnotation], "/")
-	if !named {
+	key, known := view.ClaimKey(s.source)
+	if !known {
 		return nil
 	}
 	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
 		for i := range list.Items {
 			pod := &list.Items[i]
-			if relocate.Runs(pod) && relocate.Uses(pod, name) && !(pod.Spec.NodeName == "" && s.usesClone(pod)) {
+			if relocate.Runs(pod) && relocate.Uses(pod, key.Name) && !(pod.Spec.NodeName == "" && s.usesClone(pod)) {
 				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
 			}
 		}
-	}, client.InNamespace(namespace))
+	}, client.InNamespace(key.Namespace))
 	if err != nil {
-		return fmt.Errorf("list the Pods of namespace %s: %w", namespace, err)
+		return fmt.Errorf("list the Pods of namespace %s: %w", key.Namespace, err)
 	}
 	slices.Sort(s.pods)
 	return nil
@@ -218,8 +218,8 @@ func (c *Controller) readPods(ctx context.Context, s *state) error {
 // usesClone reports whether a Pod uses the claim of a target.
 func (s *state) usesClone(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool {
-		namespace, name, named := strings.Cut(t.lv.Annotations[wellknown.ClaimAnnotation], "/")
-		return named && namespace == pod.Namespace && relocate.Uses(pod, name)
+		key, known := view.ClaimKey(t.lv)
+		return known && key.Namespace == pod.Namespace && relocate.Uses(pod, key.Name)
 	})
 }
 
@@ -262,7 +262,7 @@ func (c *Controller) answer(ctx context.Context, a answer) error {
 // fence requests that the node agent closes the source for a target.
 func (c *Controller) fence(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
 	before := source.DeepCopy()
-	fence.Request(source, v1alpha1.CloneFence(target.UID), target.Name, c.now())
+	fence.Request(source, fence.OfClone(target.UID), target.Name, c.now())
 	return c.patch(ctx, "fence", source, before)
 }
 
@@ -326,15 +326,13 @@ func sourcesOf(_ context.Context, object client.Object) []reconcile.Request {
 	if isClone(lv) && lv.Spec.Source != "" {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Spec.Source}})
 	}
-	if v1alpha1.IsCloneFence(lv.Annotations[wellknown.FenceAnnotation]) {
+	if fence.IsOfClone(fence.Holder(lv)) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Name}})
 	}
 	return requests
 }
 
-func isClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.CloneVolumeAnnotation] != ""
-}
+func isClone(lv *topolvmv1.LogicalVolume) bool { return view.CloneVolume(lv) != "" }
 
 // answer is what the status of a target says.
 type answer struct {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -84,7 +84,7 @@ func TestTheOperatorClonesAThickVolume(t *testing.T) {
 		read(target)
 	}
 	operate()
-	fence := v1alpha1.CloneFence(target.UID)
+	fence := fence.OfClone(target.UID)
 	if volume.Annotations[wellknown.FenceAnnotation] != fence || target.Status.Code != codes.Aborted ||
 		target.Annotations[wellknown.FenceTimeAnnotation] != "" {
 		t.Fatalf("got %v, %v, %+v", volume.Annotations, target.Annotations, target.Status)

@@ -9,9 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // maxPods is the maximum number of Pods in a message, and maxMessage that of its bytes.
@@ -79,7 +78,7 @@ func plan(s *state, now time.Time) step {
 	switch {
 	case s.source == nil:
 		return st
-	case v1alpha1.IsCloneFence(s.fence()):
+	case fence.IsOfClone(s.fence()):
 		return s.whileFenced(st, waiting, now)
 	}
 	return s.beforeFence(st, waiting)
@@ -93,7 +92,7 @@ func (s *state) refusal(t *target, now time.Time) (code codes.Code, why string) 
 	if code, why := s.unsuitable(t); code != codes.OK || !t.hasBegun() {
 		return code, why
 	}
-	if !fence.Covers(s.source, v1alpha1.CloneFence(t.lv.UID), t.lv) {
+	if !fence.Covers(s.source, fence.OfClone(t.lv.UID), t.lv) {
 		return codes.FailedPrecondition, fmt.Sprintf("%s could be used since the copy to node %s began, so the copy "+
 			"is discarded, and begins again", s.subject(), t.lv.Spec.NodeName)
 	}
@@ -111,12 +110,12 @@ func (s *state) unsuitable(t *target) (code codes.Code, why string) {
 	switch {
 	case t.lacksClaim:
 		return codes.NotFound, fmt.Sprintf("claim %s does not exist: the data of %s is not copied for it",
-			t.lv.Annotations[wellknown.ClaimAnnotation], s.name)
+			view.Claim(t.lv), s.name)
 	case s.source == nil:
 		return codes.NotFound, fmt.Sprintf("source LogicalVolume %s no longer exists", s.name)
-	case s.source.Status.VolumeID != t.lv.Annotations[wellknown.CloneVolumeAnnotation]:
+	case s.source.Status.VolumeID != view.CloneVolume(t.lv):
 		return codes.NotFound, fmt.Sprintf("source LogicalVolume %s on node %s no longer has the volume %s", s.name,
-			s.source.Spec.NodeName, t.lv.Annotations[wellknown.CloneVolumeAnnotation])
+			s.source.Spec.NodeName, view.CloneVolume(t.lv))
 	case !s.source.DeletionTimestamp.IsZero():
 		return codes.NotFound, fmt.Sprintf("%s is being deleted, so it is not copied", s.subject())
 	case t.lv.Spec.Size.Cmp(s.size()) < 0:
@@ -139,7 +138,7 @@ func (s *state) size() resource.Quantity {
 func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	var holder *target
 	for _, t := range waiting {
-		if v1alpha1.CloneFence(t.lv.UID) == s.fence() {
+		if fence.OfClone(t.lv.UID) == s.fence() {
 			holder = t
 		}
 	}
@@ -151,7 +150,7 @@ func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	for _, t := range waiting {
 		if t != holder {
 			st.wait(t, fmt.Sprintf("%s is being cloned to claim %s (LogicalVolume %s): this clone waits for it",
-				s.subject(), holder.lv.Annotations[wellknown.ClaimAnnotation], holder.lv.Name))
+				s.subject(), view.Claim(holder.lv), holder.lv.Name))
 		}
 	}
 	switch {
@@ -222,20 +221,19 @@ func (t *target) isAnswered() bool {
 
 // blocked returns why a source cannot be fenced now, or "".
 func (s *state) blocked() string {
-	a := s.source.Annotations
 	switch {
 	case s.move != "":
 		return fmt.Sprintf("%s is being moved by VolumeMove %s: it is copied after that", s.subject(), s.move)
 	case s.fence() != "":
 		return fmt.Sprintf("%s is being moved by the VolumeMove with the UID %s: it is copied after that", s.subject(),
 			s.fence())
-	case a[wellknown.AdoptAnnotation]+a[wellknown.MovedVolumeAnnotation] != "":
+	case view.IsBeingSwitched(s.source):
 		return fmt.Sprintf("%s is being switched to node %s: it is copied after that", s.subject(),
 			s.source.Spec.NodeName)
-	case a[wellknown.RetireAnnotation] != "":
+	case view.IsRetired(s.source):
 		return fmt.Sprintf("%s is what a moved volume left on node %s, and is not copied", s.subject(),
 			s.source.Spec.NodeName)
-	case a[wellknown.FencedAnnotation] != "":
+	case fence.Confirmed(s.source) != "":
 		return fmt.Sprintf("node %s opens %s again: it is copied after that", s.source.Spec.NodeName, s.subject())
 	case s.node.NotReady:
 		return s.nodeNotReady(s.node)
@@ -254,7 +252,7 @@ func (st *step) wait(t *target, why string) {
 }
 
 func (s *state) subject() string {
-	if claim := s.source.Annotations[wellknown.ClaimAnnotation]; claim != "" {
+	if claim := view.Claim(s.source); claim != "" {
 		return fmt.Sprintf("volume %s of claim %s", s.name, claim)
 	}
 	return "volume " + s.name
@@ -282,7 +280,7 @@ func (s *state) usedByPods() string {
 func (s *state) closing() string {
 	message := fmt.Sprintf("a thick volume has no snapshots, so %s is copied only while nothing uses it: node %s "+
 		"closes it", s.subject(), s.source.Spec.NodeName)
-	if why := s.source.Annotations[wellknown.FenceErrorAnnotation]; why != "" {
+	if why := fence.Problem(s.source); why != "" {
 		message += ": " + why
 	}
 	return message

@@ -24,7 +24,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -205,7 +205,7 @@ func (w *world) sourceAgent(changes int) {
 // mayRead is the check of package copies.
 func (w *world) mayRead(lv *topolvmv1.LogicalVolume) bool {
 	source := w.get("pvc-1")
-	fence := v1alpha1.CloneFence(lv.UID)
+	fence := fence.OfClone(lv.UID)
 	name := lv.Annotations[wellknown.FenceTimeAnnotation]
 	return source.Annotations[wellknown.FenceAnnotation] == fence && w.tag == fence && name != "" &&
 		source.Annotations[wellknown.FencedAnnotation] == fence &&

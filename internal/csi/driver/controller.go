@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"). It creates a
@@ -162,7 +163,7 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	if source == nil {
-		volumespec.SetFileSystem(desired, volumespec.NewFileSystem(request))
+		view.SetFileSystem(desired, volumespec.NewFileSystem(request))
 		return desired, nil, s.nameClass(ctx, desired)
 	}
 	thick, err := s.isThick(ctx, source)
@@ -231,7 +232,7 @@ func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string 
 	if name == "" || s.volumes.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
 		return ""
 	}
-	return lv.Annotations[wellknown.ClaimAnnotation]
+	return view.Claim(lv)
 }
 
 // DeleteVolume deletes a volume. It succeeds if the volume does not exist.

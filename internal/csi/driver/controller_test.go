@@ -30,7 +30,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file creates copies of snapshots and volumes. On the node of the source, and in its device class, a copy is a
@@ -86,8 +87,8 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 		return nil
 	}
 	snapshot := volumespec.New(volumespec.PreparationPrefix+desired.Name, volumespec.SizeOf(source.LV),
-		desired.Annotations[wellknown.ClaimAnnotation])
-	volumespec.SetEncryption(snapshot, source.LV.Annotations[wellknown.EncryptionAnnotation])
+		view.Claim(desired))
+	view.SetEncryption(snapshot, view.Encryption(source.LV))
 	metav1.SetMetaDataAnnotation(&snapshot.ObjectMeta, wellknown.CopyForAnnotation, desired.Name)
 	snapshot.Spec.Source = source.LV.Name
 	snapshot.Spec.AccessType = volumespec.AccessSnapshot
@@ -106,7 +107,7 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 // dropPreparation deletes the snapshot that was created for a copy, which is complete. If it fails, the audit of
 // LogicalVolumes deletes the snapshot later.
 func (s *ControllerServer) dropPreparation(ctx context.Context, lv *topolvmv1.LogicalVolume) {
-	if lv.Annotations[wellknown.CopyOfAnnotation] == "" || lv.Spec.Source != volumespec.PreparationPrefix+lv.Name {
+	if view.CopyOf(lv) == "" || lv.Spec.Source != volumespec.PreparationPrefix+lv.Name {
 		return
 	}
 	snapshot := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: lv.Spec.Source}}
@@ -136,19 +137,19 @@ func (s *ControllerServer) endCopy(ctx context.Context, desired *topolvmv1.Logic
 // claimDeleted is the error for a copy whose claim was deleted. The provisioner does not repeat a call with this code.
 func claimDeleted(source *volumespec.Source, desired *topolvmv1.LogicalVolume) error {
 	return status.Errorf(codes.NotFound, "claim %s does not exist: the data of %s is not copied for it",
-		desired.Annotations[wellknown.ClaimAnnotation], source.LV.Name)
+		view.Claim(desired), source.LV.Name)
 }
 
 // recallRequest gives a snapshot of an earlier version, which has no record, the request of its source, if the source
 // exists and still has the size that it had then. It changes only the given object.
 func (s *ControllerServer) recallRequest(ctx context.Context, snapshot *topolvmv1.LogicalVolume) error {
-	if snapshot.Spec.AccessType != volumespec.AccessSnapshot || volumespec.RecordedOf(snapshot) > 0 {
+	if snapshot.Spec.AccessType != volumespec.AccessSnapshot || view.RequestedSize(snapshot) > 0 {
 		return nil
 	}
 	source, err := s.volumes.Read(ctx, snapshot.Spec.Source)
 	if err != nil || source == nil || volumespec.SizeOf(source) != volumespec.SizeOf(snapshot) {
 		return err
 	}
-	volumespec.SetRequested(snapshot, volumespec.RequestedOf(source))
+	view.SetRequestedSize(snapshot, volumespec.RequestedOf(source))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // ControllerExpandVolume expands a volume. If the node refuses, the size in the spec is reset to the current size: the
@@ -50,7 +51,7 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if required > volumespec.RecordedOf(grown) && volumespec.IsEnough(grown, size) {
+	if required > view.RequestedSize(grown) && volumespec.IsEnough(grown, size) {
 		if err := (expansion{s.volumes}).record(ctx, grown, required); err != nil {
 			return nil, err
 		}
@@ -62,7 +63,7 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 // needsNode reports whether the node has to expand something above the logical volume: a file system, or the mapped
 // device of an encrypted volume. Without a capability, it is not known that there is no file system.
 func needsNode(lv *topolvmv1.LogicalVolume, capability *csi.VolumeCapability) bool {
-	return capability.GetBlock() == nil || lv.Annotations[wellknown.EncryptionAnnotation] != ""
+	return capability.GetBlock() == nil || view.Encryption(lv) != ""
 }
 
 // expansion requests sizes from nodes.
@@ -104,7 +105,7 @@ func (e expansion) grow(ctx context.Context, lv *topolvmv1.LogicalVolume,
 // record of a volume that could not be expanded stays.
 func (e expansion) record(ctx context.Context, lv *topolvmv1.LogicalVolume, required int64) error {
 	now := lv.DeepCopy()
-	volumespec.SetRequested(now, required)
+	view.SetRequestedSize(now, required)
 	if err := e.volumes.Client.Patch(ctx, now, client.MergeFrom(lv)); err != nil {
 		return status.Errorf(codes.Unavailable, "volume %s was expanded, but its request cannot be recorded: update "+
 			"LogicalVolume %s: %v", lv.Status.VolumeID, lv.Name, err)

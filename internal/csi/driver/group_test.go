@@ -24,9 +24,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/groupsnapshot"
-	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
@@ -95,12 +94,12 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 		w.update(lv)
 		return
 	}
-	request, err := service.GroupRequestOf(lv)
+	request, err := view.GroupRequestOf(lv)
 	w.must(err)
 	if request == nil {
 		return
 	}
-	state, err := service.GroupStateOf(lv)
+	state, err := view.GroupStateOf(lv)
 	w.must(err)
 	if w.held[lv.Name] {
 		next, done := groupprotocol.Suspend, groupprotocol.Held
@@ -144,7 +143,7 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 // allTaken checks that the snapshots of all nodes were taken together.
 func (w *groupWorld) allTaken(attempt int) {
 	for _, lv := range w.leaders() {
-		state, err := service.GroupStateOf(lv)
+		state, err := view.GroupStateOf(lv)
 		w.must(err)
 		if state.Attempt != attempt || state.Phase != groupprotocol.Taken && state.Phase != groupprotocol.Usable {
 			w.Errorf("snapshots are kept, but node %s is %+v", lv.Spec.NodeName, state)
@@ -160,7 +159,7 @@ func (w *groupWorld) leaders() []*topolvmv1.LogicalVolume {
 	})
 }
 
-func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *service.GroupRequest, phase groupprotocol.Phase) {
+func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *view.GroupRequest, phase groupprotocol.Phase) {
 	w.attempts = r.Attempt
 	state := groupprotocol.State{Attempt: r.Attempt, Phase: phase, Suspended: time.Millisecond}
 	if state.Reason = w.failing(lv.Spec.NodeName, r.Request); state.Reason != "" {
@@ -182,9 +181,9 @@ func (w *groupWorld) update(lv *topolvmv1.LogicalVolume) {
 func (w *groupWorld) expire() {
 	for name, held := range w.held {
 		if lv := w.get(name); held && lv != nil {
-			request, err := service.GroupRequestOf(lv)
+			request, err := view.GroupRequestOf(lv)
 			w.must(err)
-			state, err := service.GroupStateOf(lv)
+			state, err := view.GroupStateOf(lv)
 			w.must(err)
 			request.Attempt = state.Attempt
 			w.report(lv, request, groupprotocol.Failed)
@@ -201,7 +200,7 @@ func (w *groupWorld) kept() (usable, pending int) {
 		if lv.Status.VolumeID != "" {
 			usable++
 		}
-		if service.IsPendingInGroup(lv) {
+		if view.GroupPending(lv) != "" {
 			pending++
 		}
 	}
@@ -285,7 +284,7 @@ func TestAGroupSnapshotIsCreatedOnceAndDeleted(t *testing.T) {
 func TestAnEncryptedMemberIsMarked(t *testing.T) {
 	w := newGroupWorld(t)
 	source := w.get("pvc-1")
-	volumespec.SetEncryption(source, wellknown.EncryptionLUKS2)
+	view.SetEncryption(source, wellknown.EncryptionLUKS2)
 	w.update(source)
 	for range 2 {
 		got, err := w.create(w.ids...)
@@ -456,7 +455,7 @@ func TestACallThatEndsWhileVolumesAreSuspended(t *testing.T) {
 			Name: "groupsnapshot-1", SourceVolumeIds: w.ids})
 		wantCode(t, "a call that ends", err, codes.DeadlineExceeded)
 		for _, lv := range w.leaders() {
-			if request, err := service.GroupRequestOf(lv); err != nil || request.Attempt != 1 {
+			if request, err := view.GroupRequestOf(lv); err != nil || request.Attempt != 1 {
 				t.Errorf("got %+v, %v", request, err)
 			}
 		}
@@ -499,7 +498,7 @@ func TestGroupControllerKilledAtEveryWrite(t *testing.T) {
 			if usable, _ := w.kept(); usable > 0 {
 				first := w.leaders()
 				if len(first) > 0 {
-					request, err := service.GroupRequestOf(first[0])
+					request, err := view.GroupRequestOf(first[0])
 					w.must(err)
 					if request.Phase != groupprotocol.Keep {
 						t.Errorf("%d snapshots are usable in phase %s", usable, request.Phase)

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // maxEntries is the number of volumes on a page if the request sets no limit.
@@ -83,7 +83,7 @@ func tokenName(token string) (string, error) {
 
 // conditionOf returns the condition that the node agent has written on a LogicalVolume.
 func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
-	wrong := lv.Annotations[wellknown.ConditionAnnotation]
+	wrong := view.Condition(lv)
 	if wrong == "" {
 		return &csi.VolumeCondition{Message: service.Healthy}
 	}

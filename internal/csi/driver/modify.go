@@ -12,10 +12,10 @@ import (
 	clientretry "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // ControllerModifyVolume changes the limits for the I/O of Pods to a volume. It returns when the node applies them to
@@ -53,8 +53,8 @@ type limits struct{ volumes *objects.Volumes }
 
 // hasLimits reports whether limits of a volume are requested or in force.
 func hasLimits(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.IOLimitsAnnotation] != "" ||
-		lv.Annotations[wellknown.IOLimitsInForceAnnotation] != ""
+	limits := view.IOLimitsOf(lv)
+	return limits.Requested+limits.InForce != ""
 }
 
 // request requests limits from the node and waits until they are in force.
@@ -62,12 +62,11 @@ func (l limits) request(ctx context.Context, lv *topolvmv1.LogicalVolume, desire
 	joined := l.volumes.Join(lv.Name)
 	defer joined.Leave()
 	asked, err := l.ask(ctx, lv, func(now *topolvmv1.LogicalVolume) {
-		if desired == v1alpha1.NoIOLimits && !hasLimits(now) {
+		if desired == iolimits.None && !hasLimits(now) {
 			return // The volume never had limits.
 		}
-		now.Annotations[wellknown.IOLimitsAnnotation] = desired
 		// An answer to an earlier request does not apply to this one.
-		delete(now.Annotations, wellknown.IOLimitsErrorAnnotation)
+		view.IOLimits{Requested: desired, InForce: view.IOLimitsOf(now).InForce}.Set(now)
 	})
 	if err != nil {
 		return err
@@ -77,7 +76,7 @@ func (l limits) request(ctx context.Context, lv *topolvmv1.LogicalVolume, desire
 	last, err := l.volumes.Await(waiting, joined, asked,
 		func(now *topolvmv1.LogicalVolume) (bool, error) { return l.answered(waiting, asked, now) })
 	switch {
-	case err == nil && v1alpha1.IOLimitsRefusal(last.Annotations) == "":
+	case err == nil && view.IOLimitsOf(last).Refusal() == "":
 		return nil
 	case err == nil:
 		return l.restore(ctx, last)
@@ -92,10 +91,9 @@ func (l limits) answered(ctx context.Context, asked, now *topolvmv1.LogicalVolum
 	switch {
 	case now == nil:
 		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
-	case volumespec.LimitsRequested(now) != volumespec.LimitsRequested(asked),
-		v1alpha1.IOLimitsPending(now.Annotations):
+	case volumespec.LimitsRequested(now) != volumespec.LimitsRequested(asked), view.IOLimitsOf(now).IsPending():
 		return false, nil
-	case v1alpha1.IOLimitsRefusal(now.Annotations) == "":
+	case view.IOLimitsOf(now).Refusal() == "":
 		return true, nil
 	}
 	// This may be the earlier answer that ask removed, because the watch may be stale.
@@ -109,16 +107,13 @@ func (l limits) answered(ctx context.Context, asked, now *topolvmv1.LogicalVolum
 // restore requests the limits again that the node last had in force, and returns the refusal.
 func (l limits) restore(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	refusal := status.Errorf(codes.InvalidArgument, "node %s cannot apply %s to volume %s: %s", lv.Spec.NodeName,
-		volumespec.LimitsRequested(lv), lv.Name, v1alpha1.IOLimitsRefusal(lv.Annotations))
+		volumespec.LimitsRequested(lv), lv.Name, view.IOLimitsOf(lv).Refusal())
 	_, err := l.ask(ctx, lv, func(now *topolvmv1.LogicalVolume) {
-		if v1alpha1.IOLimitsRefusal(now.Annotations) == "" {
+		present := view.IOLimitsOf(now)
+		if present.Refusal() == "" {
 			return // The node has answered differently since.
 		}
-		delete(now.Annotations, wellknown.IOLimitsErrorAnnotation)
-		delete(now.Annotations, wellknown.IOLimitsAnnotation)
-		if earlier := now.Annotations[wellknown.IOLimitsInForceAnnotation]; earlier != "" {
-			now.Annotations[wellknown.IOLimitsAnnotation] = earlier
-		}
+		view.IOLimits{Requested: present.InForce, InForce: present.InForce}.Set(now)
 	})
 	if err != nil {
 		return status.Errorf(codes.Unavailable, "%v; the request could not be reverted: %v", refusal, err)

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
@@ -28,7 +27,7 @@ func (c *cluster) limiting(refused string) func(lv *topolvmv1.LogicalVolume) {
 		case desired == "" || lv.Annotations[wellknown.IOLimitsInForceAnnotation] == desired:
 			return
 		case refused != "" && strings.Contains(desired, refused):
-			lv.Annotations[wellknown.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError(desired, "no io controller")
+			lv.Annotations[wellknown.IOLimitsErrorAnnotation] = desired + ": no io controller"
 		default:
 			lv.Annotations[wellknown.IOLimitsInForceAnnotation] = desired
 			delete(lv.Annotations, wellknown.IOLimitsErrorAnnotation)
@@ -152,7 +151,7 @@ func TestTheRefusalOfACallThatEnded(t *testing.T) {
 	id := c.volume(map[string]string{"readIOPS": "500"})
 	lv := c.get("pvc-1")
 	lv.Annotations[wellknown.IOLimitsAnnotation] = "readIOPS=9"
-	lv.Annotations[wellknown.IOLimitsErrorAnnotation] = v1alpha1.IOLimitsError("readIOPS=9", "why")
+	lv.Annotations[wellknown.IOLimitsErrorAnnotation] = "readIOPS=9: why"
 	c.must(c.api.Update(t.Context(), lv))
 	c.must(c.modify(id, map[string]string{"readIOPS": "9"}))
 	c.wantLimits("readIOPS=9", "readIOPS=9")

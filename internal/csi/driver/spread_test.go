@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // roomy returns a node that offers mebibytes of the class ssd.
@@ -84,17 +84,17 @@ func TestAVolumeRecordsItsSpread(t *testing.T) {
 	for _, scope := range []string{byNode, byDevice} { // which is also the name of the volume's node
 		c.wantNode(scope, c.grouped(scope, scope, required, scope), scope)
 		lv := c.get("pvc-" + scope)
-		want := v1alpha1.Spread{Group: "ns/web", Scope: scope, Policy: required}
+		want := view.Spread{Group: "ns/web", Scope: scope, Policy: required}
 		if got := lv.Annotations[wellknown.SpreadAnnotation]; got != want.String() {
 			t.Errorf("got the annotation %q", got)
 		}
-		if got := lv.Labels[v1alpha1.SpreadGroupHashLabel]; got != want.GroupHash() || len(got) != 32 {
+		if got := lv.Labels[wellknown.SpreadGroupHashLabel]; got != want.GroupHash() || len(got) != 32 {
 			t.Errorf("got the label %q", got)
 		}
 	}
 	c.wantNode("a claim without labels", wanted("pvc-other", 80*mebi, "node1"), "node1")
 	lv := c.get("pvc-other")
-	if lv.Annotations[wellknown.SpreadAnnotation] != "" || lv.Labels[v1alpha1.SpreadGroupHashLabel] != "" {
+	if lv.Annotations[wellknown.SpreadAnnotation] != "" || lv.Labels[wellknown.SpreadGroupHashLabel] != "" {
 		t.Errorf("got %v", lv.ObjectMeta)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Server is the CSI group controller service (CSI specification v1.12, "Group Controller Service RPC"). A group
@@ -160,7 +161,7 @@ func checkSources(ids []string) error {
 // otherSource returns the source of a member that is not one of the IDs, or "".
 func otherSource(members []*topolvmv1.LogicalVolume, ids []string) string {
 	for _, lv := range members {
-		if source := lv.Annotations[wellknown.GroupSourceAnnotation]; !slices.Contains(ids, source) {
+		if source := view.GroupSource(lv); !slices.Contains(ids, source) {
 			return source
 		}
 	}
@@ -282,7 +283,7 @@ func (g *group) message() *csi.VolumeGroupSnapshot {
 	created := timestamppb.New(g.members[0].CreationTimestamp.Time)
 	answer := &csi.VolumeGroupSnapshot{GroupSnapshotId: g.id, CreationTime: created, ReadyToUse: true}
 	for _, lv := range g.members {
-		snapshot := volumespec.SnapshotMessage(lv, lv.Annotations[wellknown.GroupSourceAnnotation])
+		snapshot := volumespec.SnapshotMessage(lv, view.GroupSource(lv))
 		snapshot.GroupSnapshotId, snapshot.CreationTime = g.id, created
 		answer.Snapshots = append(answer.Snapshots, snapshot)
 	}

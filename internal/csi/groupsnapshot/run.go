@@ -21,7 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file is the operator's side of internal/volume/groupprotocol. The first LogicalVolume of each node, by name, is
@@ -74,7 +74,7 @@ func (s *Server) ensureMembers(ctx context.Context, g *group,
 // isAbandoned reports whether an earlier call has begun to remove the group, so that size members cannot be completed.
 func (g *group) isAbandoned(size int) bool {
 	return slices.ContainsFunc(g.members, func(lv *topolvmv1.LogicalVolume) bool {
-		begun := lv.Annotations[wellknown.GroupRequestAnnotation] != ""
+		begun := view.HasGroupRequest(lv)
 		return !lv.DeletionTimestamp.IsZero() || begun && len(g.members) < size
 	})
 }
@@ -97,7 +97,7 @@ func leadersOf(members []*topolvmv1.LogicalVolume) ([]*leader, error) {
 		l := of[lv.Spec.NodeName]
 		if l == nil {
 			l = &leader{lv: lv, text: lv.Annotations[wellknown.GroupRequestAnnotation]}
-			request, err := service.GroupRequestOf(lv)
+			request, err := view.GroupRequestOf(lv)
 			if err != nil {
 				return nil, status.Error(codes.Internal, err.Error())
 			}
@@ -246,7 +246,7 @@ func (r *run) observe(ctx context.Context) error {
 		case err != nil:
 			return status.Errorf(codes.Unavailable, "%s: read LogicalVolume %s: %v", r.group, l.lv.Name, err)
 		}
-		state, err := service.GroupStateOf(now)
+		state, err := view.GroupStateOf(now)
 		if err != nil {
 			return status.Error(codes.Internal, err.Error())
 		}
@@ -322,7 +322,7 @@ func (r *run) write(ctx context.Context, l *leader, request groupprotocol.Reques
 	if l.request == request {
 		return nil
 	}
-	text, err := json.Marshal(service.GroupRequest{Request: request, Members: l.members})
+	text, err := json.Marshal(view.GroupRequest{Request: request, Members: l.members})
 	if err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
@@ -376,7 +376,7 @@ func (r *run) logTaken(ctx context.Context) {
 // settle removes the annotations of a complete group that only its creation needed, those of the first leader last.
 func (s *Server) settle(ctx context.Context, g *group) error {
 	for _, lv := range slices.Backward(g.members) {
-		if !service.IsPendingInGroup(lv) {
+		if view.GroupPending(lv) == "" {
 			continue
 		}
 		before := lv.DeepCopy()
@@ -395,7 +395,7 @@ func (s *Server) settle(ctx context.Context, g *group) error {
 func (s *Server) withdrawAll(ctx context.Context, members []*topolvmv1.LogicalVolume) error {
 	for _, lv := range members {
 		err := s.volumes.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID})
-		if err == nil && service.IsPendingInGroup(lv) {
+		if err == nil && view.GroupPending(lv) != "" {
 			// An agent without group snapshots removes it, too.
 			before := lv.DeepCopy()
 			delete(lv.Annotations, wellknown.PendingDeletionAnnotation)

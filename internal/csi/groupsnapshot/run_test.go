@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -53,7 +54,7 @@ func TestAnotherOperatorHasDecided(t *testing.T) {
 	must(err)
 	must(r.write(t.Context(), one[0], requests[1]))
 	wantCode(t, "a later request", r.write(t.Context(), other[0], groupprotocol.Retry(requests[0])), codes.Aborted)
-	if got, err := service.GroupRequestOf(get(member.Name)); err != nil || got.Request != requests[1] {
+	if got, err := view.GroupRequestOf(get(member.Name)); err != nil || got.Request != requests[1] {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -72,7 +73,7 @@ func (c *Copies) Reconcile(ctx context.Context, request reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 	}
-	pods, err := c.podsOf(ctx, lv.Annotations[wellknown.ClaimAnnotation])
+	pods, err := c.podsOf(ctx, view.Claim(lv))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -80,7 +81,7 @@ func (c *Copies) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		// The recorder joins events about the same objects to a series with the first note. The related object has a
 		// resource version, which changes with the progress.
 		c.recorder.Eventf(pod, lv, copyingVolume.Type, copyingVolume.Reason, copyingVolume.Action, copyingVolume.Text,
-			lv.Annotations[wellknown.ClaimAnnotation], lv.Status.Message)
+			view.Claim(lv), lv.Status.Message)
 	}
 	c.sent[request.NamespacedName] = c.now()
 	return reconcile.Result{RequeueAfter: copyInterval}, nil
@@ -112,7 +113,7 @@ func (c *Copies) podsOf(ctx context.Context, claim string) ([]*corev1.Pod, error
 func isCopied(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	return ok && lv.DeletionTimestamp.IsZero() && lv.Spec.Source != "" && lv.Status.VolumeID == "" &&
-		lv.Status.Code == codes.Aborted && lv.Status.Message != "" && lv.Annotations[wellknown.ClaimAnnotation] != "" &&
+		lv.Status.Code == codes.Aborted && lv.Status.Message != "" && view.Claim(lv) != "" &&
 		lv.Labels[wellknown.MoveLabel] == ""
 }
 

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // waiters are calls that wait for a change of a LogicalVolume. The event handler of the informer wakes them.
@@ -176,8 +177,7 @@ func TimeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 
 // reasonOf returns why a volume is delayed.
 func reasonOf(lv *topolvmv1.LogicalVolume) string {
-	if lv.Annotations[wellknown.CloneVolumeAnnotation] != "" && lv.Annotations[wellknown.FenceTimeAnnotation] == "" &&
-		lv.Status.Code == codes.Aborted {
+	if view.CloneVolume(lv) != "" && fence.Name(lv) == "" && lv.Status.Code == codes.Aborted {
 		return lv.Status.Message // The operator wrote it: the node has nothing to do yet.
 	}
 	if lv.Status.Code != codes.OK {

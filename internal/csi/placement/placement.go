@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Placer selects the nodes of volumes.
@@ -50,7 +51,7 @@ func (p *Placer) Place(ctx context.Context, desired, present *topolvmv1.LogicalV
 	if err != nil {
 		return err
 	}
-	spread := supply.SpreadOf(cmp.Or(present, desired))
+	spread := view.SpreadOf(cmp.Or(present, desired))
 	if spread.Group == "" {
 		return p.selectNode(ctx, desired, present, source, allowed, claim, neighbors{})
 	}

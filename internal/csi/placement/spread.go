@@ -12,11 +12,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file keeps the volumes of a spread group on different nodes. The node agent keeps them on different devices.
@@ -27,22 +26,20 @@ func SetSpread(desired *topolvmv1.LogicalVolume, claim *corev1.PersistentVolumeC
 	if claim == nil {
 		return nil
 	}
-	spread, err := v1alpha1.NewSpread(claim.Namespace, claim.Labels)
+	spread, err := view.NewSpread(claim.Namespace, claim.Labels)
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "claim %s/%s: %v", claim.Namespace, claim.Name, err)
 	}
-	if spread.Group == "" {
-		return nil
+	if spread.Group != "" {
+		view.SetSpread(desired, spread)
 	}
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.SpreadAnnotation, spread.String())
-	metav1.SetMetaDataLabel(&desired.ObjectMeta, v1alpha1.SpreadGroupHashLabel, spread.GroupHash())
 	return nil
 }
 
 // neighbors are the nodes from which a volume is kept away, because they have volumes of other claims of its group. The
 // zero value has no nodes.
 type neighbors struct {
-	spread v1alpha1.Spread
+	spread view.Spread
 	// nodes has a description of one of these volumes for each node.
 	nodes map[string]string
 }
@@ -51,7 +48,7 @@ type neighbors struct {
 // does not have settled LogicalVolumes, and adds those for which other calls have just selected a node. Volumes that
 // are being deleted, and those of the same claim, are not neighbors.
 func (p *Placer) neighborsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
-	spread v1alpha1.Spread) (neighbors, error) {
+	spread view.Spread) (neighbors, error) {
 	others := neighbors{spread: spread, nodes: map[string]string{}}
 	if spread.Scope != wellknown.SpreadNode {
 		return others, nil

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -26,7 +26,7 @@ func neighbor(t *testing.T, api client.Client, node, claim, spread string) *topo
 	t.Helper()
 	lv := volumespec.New("pvc-on-"+node, 1<<20, claim)
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, spread)
-	lv.Labels = map[string]string{v1alpha1.SpreadGroupHashLabel: v1alpha1.Spread{Group: "ns/web"}.GroupHash()}
+	lv.Labels = map[string]string{wellknown.SpreadGroupHashLabel: view.Spread{Group: "ns/web"}.GroupHash()}
 	lv.Spec.NodeName = node
 	lv.Finalizers = []string{wellknown.LogicalVolumeFinalizer}
 	if err := api.Create(t.Context(), lv); err != nil {
@@ -55,7 +55,7 @@ func TestNeighbors(t *testing.T) {
 		p.placed.Store(lv.Name, lv)
 	}
 	for scope, want := range map[string][]string{wellknown.SpreadNode: {"device", "other", "placed"}, wellknown.SpreadDevice: nil} {
-		others, err := p.neighborsOf(t.Context(), desired, v1alpha1.Spread{Group: "ns/web", Scope: scope,
+		others, err := p.neighborsOf(t.Context(), desired, view.Spread{Group: "ns/web", Scope: scope,
 			Policy: wellknown.SpreadRequired})
 		if got := slices.Sorted(maps.Keys(others.nodes)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, %v", scope, got, err)
@@ -64,7 +64,7 @@ func TestNeighbors(t *testing.T) {
 }
 
 func TestLongListsOfNeighborsAreCut(t *testing.T) {
-	others := neighbors{spread: v1alpha1.Spread{Group: "ns/web"}, nodes: map[string]string{}}
+	others := neighbors{spread: view.Spread{Group: "ns/web"}, nodes: map[string]string{}}
 	for i := range 11 {
 		others.nodes[fmt.Sprintf("node%02d", i)] = "x"
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 	libmetrics "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -64,7 +64,7 @@ func (p *latePlugin) Provision(ctx context.Context, options controller.Provision
 // labelNode labels a PersistentVolume with the node of its node affinity, by which upstream LVMS lets users select the
 // PersistentVolumes of a node.
 func labelNode(pv *corev1.PersistentVolume) {
-	if node := v1alpha1.NodeOfVolume(pv); node != "" {
+	if node := view.NodeOfVolume(pv); node != "" {
 		metav1.SetMetaDataLabel(&pv.ObjectMeta, corev1.LabelHostname, node)
 	}
 }

@@ -33,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )

@@ -15,7 +15,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Candidate is a node with its free capacity for a device class in bytes. Problem says why no volume is created there
@@ -126,8 +128,7 @@ func IsPending(lv *topolvmv1.LogicalVolume) bool {
 // its logical volume nevertheless: the target of a copy that has begun, and the owner of the volume on the earlier
 // node.
 func isMoveWithVolume(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.RetireAnnotation] != "" ||
-		lv.Annotations[wellknown.MoveVolumeAnnotation] != "" && lv.Annotations[wellknown.CopiedAnnotation] != ""
+	return view.IsRetired(lv) || view.MoveVolume(lv) != "" && view.HasCopied(lv)
 }
 
 // IsRefused reports whether the node refused to create a volume.
@@ -142,7 +143,7 @@ func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
 		return "", status.Errorf(codes.Unavailable, "list LVMClusters: %v", err)
 	}
 	for i := range clusters.Items {
-		if class := clusters.Items[i].Spec.Storage.DefaultDeviceClass(); class != "" {
+		if class := classspec.Default(clusters.Items[i].Spec.Storage); class != "" {
 			return class, nil
 		}
 	}

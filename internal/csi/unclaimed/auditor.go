@@ -21,13 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -150,7 +150,7 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 			first = a.now()
 		}
 		since[lv.UID] = first
-		if _, marked := lv.Annotations[wellknown.UnclaimedAnnotation]; !marked && a.now().Sub(first) < settleTime {
+		if !view.IsUnclaimed(lv) && a.now().Sub(first) < settleTime {
 			return true, nil
 		}
 		if refused {
@@ -180,7 +180,7 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 // the operator is killed, or if the copy was withdrawn. No PersistentVolume and no VolumeSnapshotContent refers to it.
 func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	since map[types.UID]time.Time) (early bool, err error) {
-	copied := lv.Annotations[wellknown.CopyForAnnotation]
+	copied := view.CopyFor(lv)
 	first, before := a.since[lv.UID]
 	target := &topolvmv1.LogicalVolume{}
 	err = a.Live.Get(ctx, client.ObjectKey{Name: copied}, target)
@@ -211,13 +211,12 @@ func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVol
 
 // unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
-	_, marked := lv.Annotations[wellknown.UnclaimedAnnotation]
 	switch {
 	case !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
 	case lv.Status.VolumeID == "" && !supply.IsRefused(lv):
 		// A client may wait for the volume, but not if it was marked before.
-		if !marked {
+		if !view.IsUnclaimed(lv) {
 			return false, nil
 		}
 		return a.abandoned(ctx, lv)
@@ -229,17 +228,17 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 
 // lacksClaim reports whether the claim of a LogicalVolume does not exist, or is not known.
 func (a *Auditor) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	namespace, name, named := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/")
-	if !named {
+	key, known := view.ClaimKey(lv)
+	if !known {
 		return true, nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	err := a.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+	err := a.Live.Get(ctx, key, claim)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read claim %s/%s of LogicalVolume %s: %w", namespace, name, lv.Name, err)
+		return false, fmt.Errorf("read claim %s of LogicalVolume %s: %w", key, lv.Name, err)
 	}
 	return wellknown.ClaimVolumePrefix+string(claim.UID) != lv.Name, nil
 }
@@ -250,7 +249,7 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
-			if source := list.Items[i].Spec.CSI; source != nil && v1alpha1.IsDriver(source.Driver) {
+			if source := list.Items[i].Spec.CSI; source != nil && view.IsDriver(source.Driver) {
 				known[source.VolumeHandle] = true
 			}
 		}
@@ -274,7 +273,7 @@ var found = event.Warning("UnclaimedLogicalVolume", "Audit",
 
 // mark adds or removes the mark of a LogicalVolume.
 func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaimed bool) error {
-	if _, marked := lv.Annotations[wellknown.UnclaimedAnnotation]; marked == unclaimed {
+	if view.IsUnclaimed(lv) == unclaimed {
 		return nil
 	}
 	value := "null"

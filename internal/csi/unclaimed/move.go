@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file cleans up after VolumeMoves that no longer exist, although their finalizer keeps them until they have
@@ -43,11 +44,11 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 	move := moveOf(lv)
 	holder := fence.Holder(lv)
 	switch {
-	case move == "" && (holder == "" || moves[holder] || v1alpha1.IsCloneFence(holder)):
+	case move == "" && (holder == "" || moves[holder] || fence.IsOfClone(holder)):
 		return false, false, nil
 	case move != "" && (moves[move] || !lv.DeletionTimestamp.IsZero()):
 		return false, true, nil
-	case lv.Annotations[wellknown.RetireAnnotation] != "":
+	case view.IsRetired(lv):
 		return false, lv.Status.VolumeID == "", nil
 	}
 	first, before := a.since[lv.UID]
@@ -72,9 +73,9 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 // moveOf returns the UID of the VolumeMove for which a LogicalVolume was created, or "". The name of a target or
 // snapshot must show this too: whoever can write the annotation must not have another volume deleted.
 func moveOf(lv *topolvmv1.LogicalVolume) string {
-	move := lv.Annotations[wellknown.MoveAnnotation]
+	move := view.Move(lv)
 	name := wellknown.MoveTargetPrefix + move
-	if lv.Annotations[wellknown.RetireAnnotation] == "" && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
+	if !view.IsRetired(lv) && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
 		return ""
 	}
 	return move

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // MarkPending marks the LogicalVolumes that their nodes have not created yet and whose claims no longer exist: the
@@ -51,7 +52,7 @@ func (a *Auditor) markAllPending(ctx context.Context) error {
 
 // markPending marks a LogicalVolume if nothing waits for it, and the node has not created its volume meanwhile.
 func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[wellknown.UnclaimedAnnotation] != "" {
+	if view.IsUnclaimed(lv) {
 		return nil
 	}
 	abandoned, err := a.abandoned(ctx, lv)
@@ -76,8 +77,7 @@ func (a *Auditor) markPending(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // LogicalVolume that was restored or is imported has a volume on its node: it has a PersistentVolume of its name, or an
 // annotation.
 func (a *Auditor) abandoned(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
-	if !strings.HasPrefix(lv.Name, wellknown.ClaimVolumePrefix) || lv.Annotations[wellknown.ClaimAnnotation] == "" ||
-		lv.Annotations[wellknown.ImportAnnotation] != "" {
+	if !strings.HasPrefix(lv.Name, wellknown.ClaimVolumePrefix) || view.Claim(lv) == "" || view.Import(lv) != "" {
 		return false, nil
 	}
 	if lacks, err := a.lacksClaim(ctx, lv); err != nil || !lacks {

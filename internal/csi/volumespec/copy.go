@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Source is the source of a copy, and on which nodes the copy can be. A nil Source is that of an empty volume.
@@ -55,7 +56,7 @@ func checkSourcePlacement(parameters map[string]string) error {
 // a thick volume.
 func SetSource(desired, source *topolvmv1.LogicalVolume, thick bool,
 	parameters map[string]string) (*Source, error) {
-	if err := sameEncryption(source, desired.Annotations[wellknown.EncryptionAnnotation]); err != nil {
+	if err := sameEncryption(source, view.Encryption(desired)); err != nil {
 		return nil, err
 	}
 	desired.Spec.Source = source.Name
@@ -75,7 +76,7 @@ func SetSource(desired, source *topolvmv1.LogicalVolume, thick bool,
 
 // originOf returns the LogicalVolume of which another one is a copy, or "".
 func originOf(lv *topolvmv1.LogicalVolume) string {
-	if origin := lv.Annotations[wellknown.CopyOfAnnotation]; origin != "" {
+	if origin := view.CopyOf(lv); origin != "" {
 		return origin
 	}
 	return lv.Spec.Source
@@ -87,6 +88,6 @@ const PreparationPrefix = "copy-"
 // IsPreparation reports whether a LogicalVolume is a snapshot that was created to copy its source. Its name and its
 // access type must show this too: whoever can write the annotation must not have another volume deleted.
 func IsPreparation(lv *topolvmv1.LogicalVolume) bool {
-	copied := lv.Annotations[wellknown.CopyForAnnotation]
+	copied := view.CopyFor(lv)
 	return copied != "" && lv.Name == PreparationPrefix+copied && lv.Spec.AccessType == AccessSnapshot
 }

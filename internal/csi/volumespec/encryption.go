@@ -4,22 +4,15 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
-
-// SetEncryption records how the volume of a LogicalVolume is encrypted. method is "" for one that is not.
-func SetEncryption(lv *topolvmv1.LogicalVolume, method string) {
-	if method != "" {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EncryptionAnnotation, method)
-	}
-}
 
 // sameEncryption refuses a copy whose StorageClass has another encryption than its source: the copy has the blocks of
 // its source.
 func sameEncryption(source *topolvmv1.LogicalVolume, method string) error {
-	have := source.Annotations[wellknown.EncryptionAnnotation]
+	have := view.Encryption(source)
 	switch have {
 	case method:
 		return nil

@@ -5,22 +5,14 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file records the file system of a volume, so that a copy with another one is refused before its data is copied.
 // Without the record, as for a volume that an earlier version has created, the node agent compares the request with the
 // tags of the source.
-
-// SetFileSystem records the file system of a volume; "" records nothing.
-func SetFileSystem(lv *topolvmv1.LogicalVolume, kind string) {
-	if kind != "" {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.FileSystemAnnotation, kind)
-	}
-}
 
 // requestedFileSystem returns the file system that a request names, or "" if it names none or is for a block volume.
 func requestedFileSystem(request *csi.CreateVolumeRequest) string {
@@ -45,11 +37,11 @@ func NewFileSystem(request *csi.CreateVolumeRequest) string {
 // SetFileSystemOfCopy records the file system of a copy: that of its source, or the requested one if that of the source
 // is not known. It returns InvalidArgument if they differ.
 func SetFileSystemOfCopy(desired, source *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
-	have := source.Annotations[wellknown.FileSystemAnnotation]
+	have := view.FileSystem(source)
 	want := requestedFileSystem(request)
 	if err := service.SameFileSystem(source.Name, have, want); err != nil {
 		return err
 	}
-	SetFileSystem(desired, cmp.Or(have, want))
+	view.SetFileSystem(desired, cmp.Or(have, want))
 	return nil
 }

@@ -1,15 +1,12 @@
 package volumespec
 
 import (
-	"strconv"
-
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // This file lets a copy have the request of its source. A volume is larger than its request: the size is rounded up to
@@ -19,30 +16,12 @@ import (
 // extent is the default size of LVM's extents in bytes. LVM rounds the sizes of volumes up to it.
 const extent = 4 * mebi
 
-// SetRequested records the size that was requested for a volume, in bytes; 0 removes the record.
-func SetRequested(lv *topolvmv1.LogicalVolume, size int64) {
-	if size == 0 {
-		delete(lv.Annotations, wellknown.RequestedSizeAnnotation)
-		return
-	}
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.RequestedSizeAnnotation, strconv.FormatInt(size, 10))
-}
-
-// RecordedOf returns the size that is recorded for a volume, in bytes; 0 if there is none that is a size.
-func RecordedOf(lv *topolvmv1.LogicalVolume) int64 {
-	size, err := strconv.ParseInt(lv.Annotations[wellknown.RequestedSizeAnnotation], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return max(0, size)
-}
-
 // RequestedOf returns the size that was requested for a volume, or for the source of a snapshot, in bytes. It is at
 // most the present size. If none is recorded, or if the recorded one is that of an expansion that was not made, it is
 // the size in the spec, which is the request of a volume rounded up to sectors, and the size of a snapshot.
 func RequestedOf(lv *topolvmv1.LogicalVolume) int64 {
 	size := SizeOf(lv)
-	if recorded := RecordedOf(lv); recorded > 0 && recorded <= size {
+	if recorded := view.RequestedSize(lv); recorded > 0 && recorded <= size {
 		return recorded
 	}
 	if spec := lv.Spec.Size.Value(); spec > 0 && spec < size {
@@ -79,7 +58,6 @@ func SetSizeOfCopy(desired, source *topolvmv1.LogicalVolume, limit int64) error 
 // isSameCopy reports whether two LogicalVolumes are copies for the same request. Their sizes can differ, because that
 // of the source can have changed.
 func isSameCopy(desired, present *topolvmv1.LogicalVolume) bool {
-	requested := desired.Annotations[wellknown.RequestedSizeAnnotation]
-	return originOf(desired) != "" && requested != "" &&
-		requested == present.Annotations[wellknown.RequestedSizeAnnotation]
+	requested := view.RequestedSize(desired)
+	return originOf(desired) != "" && requested != 0 && requested == view.RequestedSize(present)
 }

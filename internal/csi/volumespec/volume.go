@@ -15,9 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // FromRequest returns the LogicalVolume for a request, without a source.
@@ -51,11 +52,11 @@ func FromRequest(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 		return nil, err
 	}
 	desired := New(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
-	if limits != v1alpha1.NoIOLimits {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, wellknown.IOLimitsAnnotation, limits)
+	if limits != iolimits.None {
+		view.IOLimits{Requested: limits}.Set(desired)
 	}
-	SetEncryption(desired, encryption.Method)
-	SetRequested(desired, request.GetCapacityRange().GetRequiredBytes())
+	view.SetEncryption(desired, encryption.Method)
+	view.SetRequestedSize(desired, request.GetCapacityRange().GetRequiredBytes())
 	desired.Spec.DeviceClass = parameters[wellknown.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[wellknown.OptionClassParameter]
 	return desired, nil
@@ -105,7 +106,7 @@ func SizeOf(lv *topolvmv1.LogicalVolume) int64 {
 
 // LimitsOf returns the limits for the parameters of a VolumeAttributesClass, as in IOLimitsAnnotation.
 func LimitsOf(parameters map[string]string) (string, error) {
-	limits, err := v1alpha1.NewIOLimits(parameters)
+	limits, err := iolimits.New(parameters)
 	if err != nil {
 		return "", status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -114,10 +115,7 @@ func LimitsOf(parameters map[string]string) (string, error) {
 
 // LimitsRequested returns the limits that a LogicalVolume requests.
 func LimitsRequested(lv *topolvmv1.LogicalVolume) string {
-	if limits := lv.Annotations[wellknown.IOLimitsAnnotation]; limits != "" {
-		return limits
-	}
-	return v1alpha1.NoIOLimits
+	return cmp.Or(view.IOLimitsOf(lv).Requested, iolimits.None)
 }
 
 // AccessSnapshot is the access type of a snapshot, which is read-only.
@@ -145,11 +143,10 @@ func Differences(desired, present *topolvmv1.LogicalVolume) string {
 	if desired.Spec.DeviceClass != "" {
 		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
 	}
-	add("encryption", desired.Annotations[wellknown.EncryptionAnnotation],
-		present.Annotations[wellknown.EncryptionAnnotation])
+	add("encryption", view.Encryption(desired), view.Encryption(present))
 	// An earlier version recorded no file system.
-	if kind := present.Annotations[wellknown.FileSystemAnnotation]; kind != "" {
-		add("file system", cmp.Or(desired.Annotations[wellknown.FileSystemAnnotation], kind), kind)
+	if kind := view.FileSystem(present); kind != "" {
+		add("file system", cmp.Or(view.FileSystem(desired), kind), kind)
 	}
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
@@ -162,9 +159,9 @@ func Differences(desired, present *topolvmv1.LogicalVolume) string {
 // Snapshot returns the LogicalVolume for a snapshot of a volume, on the node of the volume.
 func Snapshot(name string, source *topolvmv1.LogicalVolume, claim string) *topolvmv1.LogicalVolume {
 	desired := New(name, SizeOf(source), claim)
-	SetEncryption(desired, source.Annotations[wellknown.EncryptionAnnotation])
-	SetRequested(desired, RequestedOf(source))
-	SetFileSystem(desired, source.Annotations[wellknown.FileSystemAnnotation])
+	view.SetEncryption(desired, view.Encryption(source))
+	view.SetRequestedSize(desired, RequestedOf(source))
+	view.SetFileSystem(desired, view.FileSystem(source))
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = AccessSnapshot
 	desired.Spec.DeviceClass = source.Spec.DeviceClass

@@ -15,12 +15,19 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
+// OfClone returns the holder of a fence for a copy to the LogicalVolume with a UID. It is also in FencedTagPrefix.
+func OfClone(target types.UID) string { return wellknown.CloneFencePrefix + string(target) }
+
+// IsOfClone reports whether the holder of a fence is a clone, and not a VolumeMove.
+func IsOfClone(holder string) bool { return strings.HasPrefix(holder, wellknown.CloneFencePrefix) }
+
 // Request adds the request for a fence to a LogicalVolume as it was read. holder is the UID of a VolumeMove, or the
-// CloneFence of a clone, and target the name of the LogicalVolume of the clone. The resource version makes the name of
+// OfClone of a clone, and target the name of the LogicalVolume of the clone. The resource version makes the name of
 // each fence different from all others: only one patch of a version succeeds, and clocks can be set back.
 func Request(volume *topolvmv1.LogicalVolume, holder, target string, now time.Time) {
 	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, wellknown.FenceAnnotation, holder)
@@ -60,16 +67,38 @@ func Holder(volume *topolvmv1.LogicalVolume) string {
 // Name returns the name of the fence of a volume, or of that under which a copy was created.
 func Name(lv *topolvmv1.LogicalVolume) string { return lv.Annotations[wellknown.FenceTimeAnnotation] }
 
+// Confirmed returns for what the node agent has closed a volume, or that the fence was lost; "" if it is not closed.
+func Confirmed(volume *topolvmv1.LogicalVolume) string {
+	return volume.Annotations[wellknown.FencedAnnotation]
+}
+
+// Problem returns why a volume could not be closed, or which fence of it nothing requests; or "".
+func Problem(volume *topolvmv1.LogicalVolume) string {
+	return volume.Annotations[wellknown.FenceErrorAnnotation]
+}
+
+// Withdrawn returns the holder whose fence of a volume was withdrawn, until the node agent has opened it; or "".
+func Withdrawn(volume *topolvmv1.LogicalVolume) string {
+	return volume.Annotations[wellknown.UnfenceAnnotation]
+}
+
+// ForClone returns the name of the LogicalVolume of the clone for which a volume is fenced, or "".
+func ForClone(volume *topolvmv1.LogicalVolume) string {
+	return volume.Annotations[wellknown.FenceForAnnotation]
+}
+
 // IsConfirmed reports whether a fence of a volume is requested for a holder, and the node agent has confirmed it.
 func IsConfirmed(volume *topolvmv1.LogicalVolume, holder string) bool {
-	return holder != "" && Holder(volume) == holder && volume.Annotations[wellknown.FencedAnnotation] == holder
+	return holder != "" && Holder(volume) == holder && Confirmed(volume) == holder
 }
+
+// Lost returns what Confirmed is after another program has removed the present fence of a volume.
+func Lost(volume *topolvmv1.LogicalVolume) string { return wellknown.LostFencePrefix + Name(volume) }
 
 // IsLost reports whether another program has removed the present fence of a volume. The node agent does not set it
 // again: it must be withdrawn, and then requested again.
 func IsLost(volume *topolvmv1.LogicalVolume) bool {
-	name := Name(volume)
-	return name != "" && volume.Annotations[wellknown.FencedAnnotation] == wellknown.LostFencePrefix+name
+	return Name(volume) != "" && Confirmed(volume) == Lost(volume)
 }
 
 // Covers reports whether a copy was created under the present fence of a volume, so that the volume has not changed

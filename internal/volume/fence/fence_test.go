@@ -211,7 +211,7 @@ func TestTheQueue(t *testing.T) {
 		v.Name = name
 		v.Spec.NodeName = node
 		if holder != nil {
-			Request(v, v1alpha1.CloneFence(holder.UID), holder.Name, now)
+			Request(v, OfClone(holder.UID), holder.Name, now)
 		}
 		return *v
 	}

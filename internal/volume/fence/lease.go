@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -154,7 +154,7 @@ func ProgressOf(lv *topolvmv1.LogicalVolume) Progress {
 // from the status, the lease begins once more, without a number, so that it does not end during an upgrade.
 func ProgressOfClone(lv *topolvmv1.LogicalVolume, now time.Time) Progress {
 	known := ProgressOf(lv)
-	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
+	record, err := view.Copied(lv)
 	if err != nil && known.Bytes > 0 {
 		return Progress{Time: now}
 	}

@@ -8,8 +8,8 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // MaxCopies is the maximum number of moves and clones that are copied from a node at the same time, and to a node,
@@ -103,7 +103,7 @@ func Clones(volumes []topolvmv1.LogicalVolume, nodes Nodes, now time.Time) []Cop
 		node, isHolder := "", false
 		if source := sources[lv.Spec.Source]; source != nil {
 			node = source.Spec.NodeName
-			isHolder = Holder(source) == v1alpha1.CloneFence(lv.UID)
+			isHolder = Holder(source) == OfClone(lv.UID)
 		}
 		lease := Lease{Source: nodes.Get(node), Target: nodes.Get(lv.Spec.NodeName), Progress: ProgressOf(lv)}
 		if (isHolder || Name(lv) != "") && lease.Ended(now) == "" {
@@ -117,6 +117,6 @@ func Clones(volumes []topolvmv1.LogicalVolume, nodes Nodes, now time.Time) []Cop
 // IsPendingClone reports whether a LogicalVolume is a clone of a thick volume that is to be created: it is neither
 // complete, deleted nor refused.
 func IsPendingClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.CloneVolumeAnnotation] != "" && lv.DeletionTimestamp.IsZero() &&
+	return view.CloneVolume(lv) != "" && lv.DeletionTimestamp.IsZero() &&
 		lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code)
 }

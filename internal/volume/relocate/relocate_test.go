@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
@@ -26,8 +26,8 @@ func TestAPersistentVolumeChangesOnlyItsNode(t *testing.T) {
 				CSI: &corev1.CSIPersistentVolumeSource{VolumeHandle: "h"}}}}
 	moved := PersistentVolume(pv, "new")
 	switch {
-	case v1alpha1.NodeOfVolume(moved) != "new" || v1alpha1.NodeOfVolume(pv) != "old":
-		t.Errorf("got the nodes %s and %s", v1alpha1.NodeOfVolume(moved), v1alpha1.NodeOfVolume(pv))
+	case view.NodeOfVolume(moved) != "new" || view.NodeOfVolume(pv) != "old":
+		t.Errorf("got the nodes %s and %s", view.NodeOfVolume(moved), view.NodeOfVolume(pv))
 	case moved.Name != pv.Name || moved.UID != "" || moved.ResourceVersion != "" || pv.Labels[corev1.LabelHostname] != "":
 		t.Errorf("got the metadata %+v, and the original is %+v", moved.ObjectMeta, pv.ObjectMeta)
 	case moved.Labels["a"] != "b" || moved.Labels[corev1.LabelHostname] != "new":

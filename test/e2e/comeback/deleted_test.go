@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -93,11 +93,11 @@ func removalTimes(ctx context.Context, node string) []time.Time {
 func ageDeletions(ctx context.Context, age time.Duration) {
 	GinkgoHelper()
 	records := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: lvmv1alpha1.DeletedVolumesConfigMap}
+	key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: removednode.DeletedVolumes}
 	Expect(cluster.Get(ctx, key, records)).To(Succeed())
 	Expect(records.Data).To(HaveLen(2))
 	for key, value := range records.Data {
-		d := lvmv1alpha1.DeletedVolume{}
+		d := removednode.DeletedVolume{}
 		Expect(json.Unmarshal([]byte(value), &d)).To(Succeed())
 		d.Time = d.Time.Add(-age)
 		data, err := json.Marshal(d)

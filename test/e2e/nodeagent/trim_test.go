@@ -10,8 +10,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/story"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
 )
 
 // trimmed is more than half of the pool when it is filled.
@@ -59,9 +59,9 @@ func trims(ctx SpecContext) {
 	Eventually(func() float64 { return poolUsage(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).
 		WithPolling(5 * time.Second).Should(BeNumerically("<", before+5))
 	Eventually(func() string { return record(ctx) }).WithContext(ctx).ShouldNot(BeEmpty())
-	last, err := lvmv1alpha1.ParseTrimRecord(record(ctx))
+	last, err := fstrim.ParseRecord(record(ctx))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(last.Result).To(Equal(lvmv1alpha1.TrimSucceeded))
+	Expect(last.Result).To(Equal(fstrim.Trimmed))
 	Expect(last.TrimmedBytes).To(BeNumerically(">=", 700<<20))
 
 	labels := `\{device_class="` + class + `",node="node1"`

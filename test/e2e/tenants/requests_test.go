@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -206,7 +205,7 @@ func spreadOver(group string) map[string]string {
 func ignoresLabels(ctx SpecContext) {
 	v := inTenant("labeled", storageClass, "64Mi")
 	v.Labels = spreadOver("shared")
-	for _, key := range []string{wellknown.GroupLabel, lvmv1alpha1.SpreadGroupHashLabel} {
+	for _, key := range []string{wellknown.GroupLabel, wellknown.SpreadGroupHashLabel} {
 		v.Labels[key] = bystander
 	}
 	Expect(tenant.Claim(ctx, v)).To(Succeed())

@@ -72,16 +72,15 @@ func decideHeader(v volume.Volume, found header, readOnly bool) (format bool, er
 	case found.Kind != "" && found.Kind != contentLUKS:
 		return false, status.Errorf(codes.FailedPrecondition, "the PersistentVolume of volume %s has %s, but %s "+
 			"contains %s, which is not encrypted: nothing is formatted; copy its data to a new volume with a Pod, "+
-			"with a PersistentVolume that does not have it", v.ID, wellknown.EncryptionParameter, v.LV.GetPath(),
-			found.Kind)
+			"with a PersistentVolume that does not have it", v.ID, wellknown.EncryptionParameter, v.LV.Path, found.Kind)
 	case !unused && found.Kind == contentLUKS:
 		return false, status.Errorf(codes.DataLoss, "volume %s is encrypted, but the LUKS header of %s has no key "+
 			"slots: nothing is formatted; restore the header from a backup (cryptsetup luksHeaderRestore), or the "+
-			"volume from a snapshot or a backup", v.ID, v.LV.GetPath())
+			"volume from a snapshot or a backup", v.ID, v.LV.Path)
 	case !unused:
 		return false, status.Errorf(codes.DataLoss, "volume %s is encrypted, but %s has no LUKS header, and may have "+
 			"been used: nothing is formatted; check its disks, and restore it from a snapshot or a backup; if it is "+
-			"a copy of a volume that no Pod had used, delete its claim", v.ID, v.LV.GetPath())
+			"a copy of a volume that no Pod had used, delete its claim", v.ID, v.LV.Path)
 	case readOnly:
 		return false, status.Errorf(codes.FailedPrecondition, "encrypted volume %s has no LUKS header yet, and is "+
 			"requested read-only: use it read-write first", v.ID)
@@ -132,7 +131,7 @@ func (e *Encryption) Open(ctx context.Context, v *volume.Volume, request *csi.No
 
 // headerOf reads the header of an encrypted volume. After an error it is unknown whether the volume is blank.
 func (e *Encryption) headerOf(ctx context.Context, v volume.Volume) (header, error) {
-	path := v.LV.GetPath()
+	path := v.LV.Path
 	found, err := e.Devices.Probe(ctx, path)
 	h := header{Content: found}
 	if err == nil && found.Kind == contentLUKS {
@@ -162,11 +161,11 @@ func (e *Encryption) markEncrypted(ctx context.Context, v *volume.Volume, method
 // formatContainer writes a LUKS header. If the agent ends meanwhile, the volume still has the tag of an unused one, and
 // no header or one without key slots.
 func (e *Encryption) formatContainer(ctx context.Context, v *volume.Volume, keys volumeKeys) error {
-	e.Locks.Running(v.ID, "cryptsetup luksFormat "+v.LV.GetPath())
+	e.Locks.Running(v.ID, "cryptsetup luksFormat "+v.LV.Path)
 	defer e.Locks.Running(v.ID, "")
-	if err := e.Containers.Format(ctx, v.LV.GetPath(), keys.key); err != nil {
+	if err := e.Containers.Format(ctx, v.LV.Path, keys.key); err != nil {
 		return status.Errorf(codes.Internal, "write the LUKS header of volume %s (%s) on node %s: %v", v.ID,
-			v.LV.GetPath(), e.Node, err)
+			v.LV.Path, e.Node, err)
 	}
 	v.IsNewContainer = true
 	return nil
@@ -175,7 +174,7 @@ func (e *Encryption) formatContainer(ctx context.Context, v *volume.Volume, keys
 // openContainer opens a container with its key. It replaces the previous key first, because a volume that is open is
 // not opened again.
 func (e *Encryption) openContainer(ctx context.Context, v volume.Volume, keys volumeKeys, discards bool) error {
-	path := v.LV.GetPath()
+	path := v.LV.Path
 	var err error
 	if keys.previous != nil {
 		err = keys.replacePrevious(ctx, e.Keyslots, v)

@@ -3,13 +3,13 @@ package encryption
 import (
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 func TestDecideHeader(t *testing.T) {
@@ -40,7 +40,7 @@ func TestDecideHeader(t *testing.T) {
 		"new, but has partitions, read-only": {found: header{mounter.Content{Kind: "a partition table (gpt)"}, 0}, tags: unused, readOnly: true, code: codes.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := volume.Volume{ID: "8a6e", LV: &proto.LogicalVolume{Tags: test.tags}}
+			v := volume.Volume{ID: "8a6e", LV: &lvm.LV{Tags: test.tags}}
 			format, err := decideHeader(v, test.found, test.readOnly)
 			if format != test.format || status.Code(err) != test.code {
 				t.Errorf("got %t, %v", format, err)

@@ -82,8 +82,7 @@ func (e *Encryption) keysOf(ctx context.Context, v volume.Volume,
 	}
 	if err != nil {
 		return volumeKeys{}, status.Errorf(status.Code(err), "encrypted volume %s (%s) on node %s has no key: %s; "+
-			"without its key, the data of the volume is lost", v.ID, v.LV.GetPath(), e.Node,
-			status.Convert(err).Message())
+			"without its key, the data of the volume is lost", v.ID, v.LV.Path, e.Node, status.Convert(err).Message())
 	}
 	if bytes.Equal(keys.key, keys.previous) {
 		keys.previous = nil
@@ -96,7 +95,7 @@ func (e *Encryption) keysOf(ctx context.Context, v volume.Volume,
 // previous one. It returns luks.ErrWrongKey if neither opens it. If only the removal fails, this is only logged,
 // because a user waits for the data.
 func (k volumeKeys) replacePrevious(ctx context.Context, slots Keyslots, v volume.Volume) error {
-	path := v.LV.GetPath()
+	path := v.LV.Path
 	fits, err := slots.Fits(ctx, path, k.key)
 	if err == nil && !fits {
 		fits, err = k.addTo(ctx, slots, path)

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
@@ -140,9 +141,8 @@ func (r *Reconciler) ours(object client.Object) bool {
 }
 
 func hasFence(object client.Object) bool {
-	a := object.GetAnnotations()
-	return a[wellknown.FenceAnnotation]+a[wellknown.FencedAnnotation]+a[wellknown.FenceErrorAnnotation]+
-		a[wellknown.UnfenceAnnotation] != ""
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	return ok && fence.Holder(lv)+fence.Confirmed(lv)+fence.Problem(lv)+fence.Withdrawn(lv) != ""
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
@@ -174,17 +174,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	fence := lv.Annotations[wellknown.FenceAnnotation]
-	if fence == "" {
+	holder := fence.Holder(lv)
+	if holder == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
 	}
-	switch lv.Annotations[wellknown.FencedAnnotation] {
-	case fence:
-		return r.confirm(ctx, lv, fence)
-	case lostFence(lv):
+	switch fence.Confirmed(lv) {
+	case holder:
+		return r.confirm(ctx, lv, holder)
+	case fence.Lost(lv):
 		return ctrl.Result{}, nil
 	}
-	if err := r.fence(ctx, lv.Status.VolumeID, fence); err != nil {
+	if err := r.fence(ctx, lv.Status.VolumeID, holder); err != nil {
 		text := status.Convert(err).Message()
 		log.FromContext(ctx).Info("cannot fence a volume", "volume", lv.Status.VolumeID, "cause", text)
 		if err := r.write(ctx, lv, "", text[:min(len(text), maxError)]); err != nil {
@@ -192,33 +192,28 @@ func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 		}
 		return ctrl.Result{RequeueAfter: Retry}, nil
 	}
-	return ctrl.Result{}, r.write(ctx, lv, fence, "")
-}
-
-// lostFence returns the value of FencedAnnotation that says that the present fence was lost.
-func lostFence(lv *topolvmv1.LogicalVolume) string {
-	return wellknown.LostFencePrefix + lv.Annotations[wellknown.FenceTimeAnnotation]
+	return ctrl.Result{}, r.write(ctx, lv, holder, "")
 }
 
 // confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
 // is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read. A fence
 // without its tag is lost for good.
-func (r *Reconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, fence string) (ctrl.Result, error) {
+func (r *Reconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, holder string) (ctrl.Result, error) {
 	tags, err := r.fences(ctx, lv)
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Info("cannot read the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 			err.Error())
 		return ctrl.Result{RequeueAfter: Retry}, nil
-	case len(tags) == 1 && tags[0] == wellknown.FencedTagPrefix+fence:
-		return ctrl.Result{}, r.write(ctx, lv, fence, "")
+	case len(tags) == 1 && tags[0] == wellknown.FencedTagPrefix+holder:
+		return ctrl.Result{}, r.write(ctx, lv, holder, "")
 	}
 	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program, "+
 		"so the volume may have changed since: this fence is not set again, and the operator has to request another "+
 		"one", lv.Status.VolumeID, r.Node)
 	log.FromContext(ctx).Info("lost the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 		"its tags are "+strings.Join(tags, ", "))
-	return ctrl.Result{}, r.write(ctx, lv, lostFence(lv), problem)
+	return ctrl.Result{}, r.write(ctx, lv, fence.Lost(lv), problem)
 }
 
 // fences returns the tags that fence a volume. A logical volume that does not exist has none.
@@ -230,7 +225,7 @@ func (r *Reconciler) fences(ctx context.Context, lv *topolvmv1.LogicalVolume) ([
 	if err != nil {
 		return nil, fmt.Errorf("read whether volume %s on node %s is fenced: %w", lv.Status.VolumeID, r.Node, err)
 	}
-	return volume.FenceTags(found.GetTags()), nil
+	return volume.FenceTags(found.Tags), nil
 }
 
 // pattern matches a fence, which becomes a part of an LVM tag.
@@ -257,7 +252,7 @@ func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
 	tag := wellknown.FencedTagPrefix + fence
 	var others []string
 	has := false
-	for _, present := range volume.FenceTags(v.LV.GetTags()) {
+	for _, present := range volume.FenceTags(v.LV.Tags) {
 		if present == tag {
 			has = true
 			continue
@@ -270,7 +265,7 @@ func (r *Reconciler) fence(ctx context.Context, id, fence string) error {
 	if err := r.Volumes.LVM.TagLV(ctx, v.Class, id, []string{tag}, others); err != nil {
 		return fmt.Errorf("tag volume %s on node %s as fenced: %w", id, r.Node, err)
 	}
-	log.FromContext(ctx).Info("fenced a volume", "volume", id, "lv", v.LV.GetPath())
+	log.FromContext(ctx).Info("fenced a volume", "volume", id, "lv", v.LV.Path)
 	return r.unused(ctx, v)
 }
 
@@ -280,10 +275,10 @@ func (r *Reconciler) unused(ctx context.Context, v volume.Volume) error {
 	if v.IsFormatting() {
 		return fmt.Errorf("volume %s on node %s is in use: its file system is not complete", v.ID, r.Node)
 	}
-	if volume.IsCopying(v.LV.GetTags()) {
+	if volume.IsCopying(v.LV.Tags) {
 		return fmt.Errorf("volume %s on node %s does not have all its data", v.ID, r.Node)
 	}
-	device, err := r.Devices.Volume(ctx, path.Base(path.Dir(v.LV.GetPath())), v.LV.GetName())
+	device, err := r.Devices.Volume(ctx, path.Base(path.Dir(v.LV.Path)), v.LV.Name)
 	if errors.Is(err, devicemapper.ErrNotFound) {
 		return nil // It is not active.
 	}
@@ -320,9 +315,9 @@ func (r *Reconciler) unused(ctx context.Context, v volume.Volume) error {
 // any other one is reported, because the volume can have moved to another node after the time of the objects.
 func (r *Reconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	// An operator of an earlier version withdraws a fence without UnfenceAnnotation.
-	withdrawn := []string{wellknown.FencedTagPrefix + lv.Annotations[wellknown.UnfenceAnnotation],
-		wellknown.FencedTagPrefix + lv.Annotations[wellknown.FencedAnnotation]}
-	if lv.Annotations[wellknown.FencedAnnotation] != "" {
+	withdrawn := []string{wellknown.FencedTagPrefix + fence.Withdrawn(lv),
+		wellknown.FencedTagPrefix + fence.Confirmed(lv)}
+	if fence.Confirmed(lv) != "" {
 		if err := r.write(ctx, lv, "", ""); err != nil {
 			return err
 		}

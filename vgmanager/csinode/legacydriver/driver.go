@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 const (
@@ -121,8 +122,8 @@ func (d *Driver) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume, error)
 	var volumes []topolvmv1.LogicalVolume
 	for i := range list.Items {
 		lv := &list.Items[i]
-		if lv.Spec.NodeName == d.Node && (lv.Annotations[wellknown.EarlierDriverAnnotation] ==
-			wellknown.EarlierDriverName || lv.Annotations[wellknown.EarlierStagedAnnotation] != "") {
+		if lv.Spec.NodeName == d.Node && (view.EarlierDriver(lv) ==
+			wellknown.EarlierDriverName || view.EarlierStaged(lv) != "") {
 			volumes = append(volumes, *lv)
 		}
 	}
@@ -188,11 +189,11 @@ func (d *Driver) BeforeStaging(ctx context.Context, volumeID, path string) error
 	switch {
 	case err != nil:
 		return err
-	case lv == nil || lv.Annotations[wellknown.EarlierDriverAnnotation] != wellknown.EarlierDriverName:
+	case lv == nil || view.EarlierDriver(lv) != wellknown.EarlierDriverName:
 		return status.Errorf(codes.NotFound, "no LogicalVolume on node %s has the volume ID %s of the driver %s: wait "+
 			"until the operator has created it, or see the events of the PersistentVolume", d.Node, volumeID,
 			wellknown.EarlierDriverName)
-	case lv.Annotations[wellknown.MovedVolumeAnnotation] != "":
+	case view.MovedVolume(lv) != "":
 		return status.Errorf(codes.Unavailable, "volume %s is being migrated to the driver %s: the Pod can start when "+
 			"this is complete", volumeID, wellknown.DriverName)
 	}
@@ -207,7 +208,7 @@ func (d *Driver) BeforeStaging(ctx context.Context, volumeID, path string) error
 // Unstaged removes the record of a volume.
 func (d *Driver) Unstaged(ctx context.Context, volumeID, path string) error {
 	lv, err := d.find(ctx, volumeID)
-	if err != nil || lv == nil || lv.Annotations[wellknown.EarlierStagedAnnotation] != path {
+	if err != nil || lv == nil || view.EarlierStaged(lv) != path {
 		return err
 	}
 	return d.record(ctx, lv, "")
@@ -216,7 +217,7 @@ func (d *Driver) Unstaged(ctx context.Context, volumeID, path string) error {
 // forgetRemoved removes the record of a volume whose staging directory does not exist: the kubelet does not unstage a
 // volume if staging has failed.
 func (d *Driver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	path := lv.Annotations[wellknown.EarlierStagedAnnotation]
+	path := view.EarlierStaged(lv)
 	if path == "" {
 		return nil
 	}
@@ -232,7 +233,7 @@ func (d *Driver) forgetRemoved(ctx context.Context, lv *topolvmv1.LogicalVolume)
 
 // record sets or removes EarlierStagedAnnotation, if the LogicalVolume has not changed.
 func (d *Driver) record(ctx context.Context, lv *topolvmv1.LogicalVolume, path string) error {
-	if lv.Annotations[wellknown.EarlierStagedAnnotation] == path {
+	if view.EarlierStaged(lv) == path {
 		return nil
 	}
 	before := lv.DeepCopy()

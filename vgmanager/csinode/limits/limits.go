@@ -4,7 +4,6 @@ package limits
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -23,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
 )
@@ -35,7 +34,7 @@ type PodLimiter interface {
 	Supported() error
 	// Limit limits the I/O of Pods to a device, "MAJOR:MINOR". It returns the UIDs of Pods that have no cgroup. After
 	// an error, the Pods have the earlier limits.
-	Limit(uids []string, device string, limits v1alpha1.IOLimits) (missing []string, err error)
+	Limit(uids []string, device string, limits iolimits.Limits) (missing []string, err error)
 }
 
 // Mounts reads the mount table of the node. mounter.Mounter implements it.
@@ -70,9 +69,9 @@ func podAt(path string) string {
 }
 
 // limitsOf returns the limits for the text in an annotation, if this node can apply them.
-func (l *Limiter) limitsOf(text string) (v1alpha1.IOLimits, error) {
-	limits, err := v1alpha1.ParseIOLimits(text)
-	if err == nil && limits != (v1alpha1.IOLimits{}) {
+func (l *Limiter) limitsOf(text string) (iolimits.Limits, error) {
+	limits, err := iolimits.Parse(text)
+	if err == nil && limits != (iolimits.Limits{}) {
 		err = l.Supported()
 	}
 	return limits, err
@@ -97,7 +96,7 @@ func (l *Limiter) Publish(ctx context.Context, v volume.Volume, target, earlier 
 	if err != nil {
 		return "", err
 	}
-	text := object.Annotations[wellknown.IOLimitsAnnotation]
+	text := view.IOLimitsOf(object).Requested
 	if text == "" && earlier == "" {
 		return "", nil
 	}
@@ -111,7 +110,7 @@ func (l *Limiter) applyToPod(v volume.Volume, target, text string) error {
 			v.ID, text, err)
 	}
 	pod := podAt(target)
-	if pod == "" && limits == (v1alpha1.IOLimits{}) {
+	if pod == "" && limits == (iolimits.Limits{}) {
 		return nil
 	}
 	if pod == "" {
@@ -122,7 +121,7 @@ func (l *Limiter) applyToPod(v volume.Volume, target, text string) error {
 	if err != nil {
 		return status.Errorf(codes.Internal, "volume %s on node %s: %v", v.ID, l.Node, err)
 	}
-	if len(missing) > 0 && limits != (v1alpha1.IOLimits{}) {
+	if len(missing) > 0 && limits != (iolimits.Limits{}) {
 		return status.Errorf(codes.Unavailable, "volume %s has I/O limits, and the kubelet of node %s has not created "+
 			"the cgroup of Pod %s yet", v.ID, l.Node, pod)
 	}
@@ -134,14 +133,14 @@ func (l *Limiter) applyToPod(v volume.Volume, target, text string) error {
 func (l *Limiter) Unpublish(ctx context.Context, id, target string) {
 	object, err := l.Volumes.Object(ctx, id)
 	pod := podAt(target)
-	if err != nil || pod == "" || object.Annotations[wellknown.IOLimitsAnnotation] == "" {
+	if err != nil || pod == "" || view.IOLimitsOf(object).Requested == "" {
 		return
 	}
 	v, err := l.Volumes.Find(ctx, id)
 	if err == nil && v.IsActive() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		_, err = l.Pods.Limit([]string{pod}, v.Number().String(), v1alpha1.IOLimits{})
+		_, err = l.Pods.Limit([]string{pod}, v.Number().String(), iolimits.Limits{})
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("cannot remove the I/O limits of a Pod", "volume", id, "cause", err.Error())
@@ -190,8 +189,7 @@ func (r *Reconciler) ours(object client.Object) bool {
 	if !ok || lv.Spec.NodeName != r.limiter.Node || lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
 		return false
 	}
-	return slices.ContainsFunc([]string{wellknown.IOLimitsAnnotation, wellknown.IOLimitsInForceAnnotation,
-		wellknown.IOLimitsErrorAnnotation}, func(key string) bool { return lv.Annotations[key] != "" })
+	return view.IOLimitsOf(lv) != view.IOLimits{}
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list;watch;patch
@@ -236,7 +234,7 @@ func (r *Reconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume, v v
 	if !r.ours(lv) || lv.Status.VolumeID != v.ID {
 		return false, nil, nil
 	}
-	return true, r.limiter.limitPods(v, lv.Annotations[wellknown.IOLimitsAnnotation]), nil
+	return true, r.limiter.limitPods(v, view.IOLimitsOf(lv).Requested), nil
 }
 
 // limitPods limits the I/O of all Pods that have a volume. A Pod without a cgroup has ended.
@@ -263,28 +261,20 @@ func (l *Limiter) limitPods(v volume.Volume, text string) error {
 // write writes which limits are in force, or why the requested ones are not. It returns a conflict if the object has
 // changed since it was read.
 func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, refusal error) error {
-	before := lv.DeepCopy()
-	desired := lv.Annotations[wellknown.IOLimitsAnnotation]
-	inForce := lv.Annotations[wellknown.IOLimitsInForceAnnotation]
-	set := func(key, value string) {
-		delete(lv.Annotations, key)
-		if value != "" {
-			lv.Annotations[key] = value
-		}
-	}
+	limits := view.IOLimitsOf(lv)
 	if refusal == nil {
-		set(wellknown.IOLimitsInForceAnnotation, desired)
-		set(wellknown.IOLimitsErrorAnnotation, "")
+		limits.InForce, limits.Failed = limits.Requested, ""
 	} else {
-		text := v1alpha1.IOLimitsError(desired, refusal.Error())
-		set(wellknown.IOLimitsErrorAnnotation, text[:min(len(text), maxError)])
-		if inForce == desired {
-			set(wellknown.IOLimitsInForceAnnotation, "")
+		limits.Fail(refusal.Error(), maxError)
+		if limits.InForce == limits.Requested {
+			limits.InForce = ""
 		}
 		log.FromContext(ctx).Info("cannot apply I/O limits", "volume", lv.Status.VolumeID, "cause", refusal.Error())
 	}
-	if maps.Equal(before.Annotations, lv.Annotations) {
+	if limits == view.IOLimitsOf(lv) {
 		return nil
 	}
+	before := lv.DeepCopy()
+	limits.Set(lv)
 	return r.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

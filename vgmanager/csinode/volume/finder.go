@@ -5,20 +5,21 @@ import (
 	"fmt"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
 
 // LVM accesses the logical volumes of this node.
 type LVM interface {
 	// FindLV returns a volume, with its device number if it is active. It returns NotFound if there is none.
-	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	FindLV(ctx context.Context, class, name string) (*lvm.LV, error)
 	// UUID returns the UUID of a logical volume. It returns NotFound if there is none.
 	UUID(ctx context.Context, class, name string) (string, error)
 	ActivateLV(ctx context.Context, class, name string) error
@@ -95,7 +96,7 @@ func (f *Finder) ClaimOf(ctx context.Context, volumeID string) string {
 	}
 	for i := range list.Items {
 		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
-			return lv.Annotations[wellknown.ClaimAnnotation]
+			return view.Claim(lv)
 		}
 	}
 	return ""
@@ -108,7 +109,7 @@ func (f *Finder) Active(ctx context.Context, id string) (Volume, error) {
 	if err != nil {
 		return v, err
 	}
-	if reason := MovedReason(v.LV.GetTags()); reason != "" {
+	if reason := MovedReason(v.LV.Tags); reason != "" {
 		return v, status.Errorf(codes.FailedPrecondition, "volume %s (claim %s) on node %s is not used: %s", id,
 			f.ClaimOf(ctx, id), f.Node, reason)
 	}
@@ -122,17 +123,17 @@ func (f *Finder) Active(ctx context.Context, id string) (Volume, error) {
 		if !v.IsActive() {
 			return v, status.Errorf(codes.FailedPrecondition,
 				"logical volume %s on node %s was activated but is inactive: see activation/volume_list in lvm.conf, "+
-					"and run on the node: lvchange --activate y %s", id, f.Node, v.LV.GetPath())
+					"and run on the node: lvchange --activate y %s", id, f.Node, v.LV.Path)
 		}
 	}
-	number, err := f.Devices.Number(v.LV.GetPath())
+	number, err := f.Devices.Number(v.LV.Path)
 	if err != nil {
 		return v, status.Errorf(codes.Internal, "read the device of volume %s on node %s: %v", id, f.Node, err)
 	}
 	if want := v.lvNumber(); number != want {
 		return v, status.Errorf(codes.Internal,
 			"%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
-			v.LV.GetPath(), f.Node, number, id, want)
+			v.LV.Path, f.Node, number, id, want)
 	}
 	return v, nil
 }

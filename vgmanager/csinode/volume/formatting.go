@@ -30,7 +30,7 @@ const formattingFile = "formatting-"
 // IsFormatting reports whether the formatting of a volume has begun and may be incomplete, so that its content is not
 // data.
 func (v Volume) IsFormatting() bool {
-	if isFormatted(v.LV.GetTags()) {
+	if isFormatted(v.LV.Tags) {
 		return false
 	}
 	_, tagged := v.Tagged(wellknown.FormattingTagPrefix)
@@ -78,7 +78,7 @@ func (f *Finder) readRecord(ctx context.Context, v *Volume) error {
 		return nil
 	}
 	uuid, err := f.uuidOf(ctx, *v)
-	v.Recorded = err == nil && found.Holds(uuid, v.LV.GetTags())
+	v.Recorded = err == nil && found.Holds(uuid, v.LV.Tags)
 	return err
 }
 

@@ -7,19 +7,19 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // Volume is a logical volume and its LogicalVolume object.
 type Volume struct {
 	ID, Class string
-	LV        *proto.LogicalVolume
+	LV        *lvm.LV
 	// Mapping is the mapped device of an encrypted volume that is open.
 	Mapping Mapping
 	// IsNewContainer: this call wrote the LUKS header, so the decrypted data is random.
@@ -39,7 +39,7 @@ func MappingName(id string) string { return wellknown.MappingPrefix + id }
 
 // Tagged returns the rest of the tag with a prefix, and whether there is one.
 func (v Volume) Tagged(prefix string) (string, bool) {
-	for _, tag := range v.LV.GetTags() {
+	for _, tag := range v.LV.Tags {
 		if value, ok := strings.CutPrefix(tag, prefix); ok {
 			return value, true
 		}
@@ -50,7 +50,7 @@ func (v Volume) Tagged(prefix string) (string, bool) {
 // UnusedTags returns the tags that mark a volume as unused.
 func (v Volume) UnusedTags() []string {
 	var tags []string
-	for _, tag := range v.LV.GetTags() {
+	for _, tag := range v.LV.Tags {
 		if tag == wellknown.NewTag || strings.HasPrefix(tag, wellknown.FormattingTagPrefix) {
 			tags = append(tags, tag)
 		}
@@ -59,7 +59,7 @@ func (v Volume) UnusedTags() []string {
 }
 
 // IsNew reports whether a volume has the tag of a new one.
-func (v Volume) IsNew() bool { return slices.Contains(v.LV.GetTags(), wellknown.NewTag) }
+func (v Volume) IsNew() bool { return slices.Contains(v.LV.Tags, wellknown.NewTag) }
 
 // IsEncrypted reports whether a logical volume is marked as encrypted.
 func (v Volume) IsEncrypted() bool {
@@ -96,7 +96,7 @@ func (v Volume) RequireOpen(node string, volumeContext map[string]string) error 
 	return status.Errorf(codes.FailedPrecondition, "encrypted volume %s (%s) is not open on node %s, for example "+
 		"after a restart of the node, and the kubelet passes its key only when it stages the volume: delete the Pods "+
 		"that use it on this node; their data stays, and the kubelet stages the volume for the next Pod", v.ID,
-		v.LV.GetPath(), node)
+		v.LV.Path, node)
 }
 
 // ReadsOnly reports whether a volume is requested for reading only.
@@ -109,7 +109,7 @@ const attrState = 4
 
 // IsActive reports whether the logical volume has a device.
 func (v Volume) IsActive() bool {
-	return len(v.LV.GetAttr()) > attrState && v.LV.GetAttr()[attrState] == 'a'
+	return len(v.LV.Attr) > attrState && v.LV.Attr[attrState] == 'a'
 }
 
 // Path returns the path of the device with the data of a volume.
@@ -117,7 +117,7 @@ func (v Volume) Path() string {
 	if v.Mapping.Path != "" {
 		return v.Mapping.Path
 	}
-	return v.LV.GetPath()
+	return v.LV.Path
 }
 
 // Number returns the number of the device with the data of a volume.
@@ -129,5 +129,5 @@ func (v Volume) Number() mounter.Number {
 }
 
 func (v Volume) lvNumber() mounter.Number {
-	return mounter.Number{Major: v.LV.GetDevMajor(), Minor: v.LV.GetDevMinor()}
+	return mounter.Number{Major: v.LV.Major, Minor: v.LV.Minor}
 }

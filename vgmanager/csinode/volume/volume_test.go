@@ -3,12 +3,12 @@ package volume
 import (
 	"testing"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 var luksContext = map[string]string{wellknown.EncryptionParameter: wellknown.EncryptionLUKS2}
@@ -29,7 +29,7 @@ func TestEncryptionOfAVolume(t *testing.T) {
 		"requests later version": {context: map[string]string{wellknown.EncryptionParameter: "luks3"}, code: codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Volume{ID: id, LV: &proto.LogicalVolume{}}
+			v := Volume{ID: id, LV: &lvm.LV{}}
 			if test.tag != "" {
 				v.LV.Tags = []string{wellknown.EncryptionTagPrefix + test.tag}
 			}

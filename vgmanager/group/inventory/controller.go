@@ -167,10 +167,14 @@ func (r *Reconciler) updateWithin(ctx context.Context,
 	return next, err
 }
 
+// observationInterval is how old lastObserved may become before it is written although nothing else has changed. It is
+// coarse, so that the agents of a thousand nodes write twice a second together.
+const observationInterval = v1alpha1.ObservationLimit / 3
+
 // noteTime sets the time of the observation if the status changes anyway or its time is old.
 func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 	last := before.Status.LastObserved
-	if last != nil && r.now().Sub(last.Time) < v1alpha1.ObservationInterval &&
+	if last != nil && r.now().Sub(last.Time) < observationInterval &&
 		equality.Semantic.DeepEqual(before.Status, next.Status) {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -31,7 +32,7 @@ func deletedBench(t *testing.T, retention v1alpha1.RetentionPeriod, deleted time
 	}
 	b.logicalVolume("kept")
 	b.step()
-	b.record(v1alpha1.DeletedVolume{Volume: "a", UID: "uid-a", LogicalVolume: "pvc-a", Node: nodeName,
+	b.record(removednode.DeletedVolume{Volume: "a", UID: "uid-a", LogicalVolume: "pvc-a", Node: nodeName,
 		DeviceClass: "vg1", Time: deleted})
 	b.follow()
 	return b
@@ -45,13 +46,13 @@ func (b *bench) follow() {
 	}
 }
 
-func (b *bench) record(d v1alpha1.DeletedVolume) {
+func (b *bench) record(d removednode.DeletedVolume) {
 	b.Helper()
 	data, err := json.Marshal(d)
 	b.ok(err)
 	b.ok(b.client.Create(b.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DeletedVolumesConfigMap, Namespace: namespace},
-		Data:       map[string]string{v1alpha1.DeletedVolumeKey(d.Volume): string(data)}}))
+		ObjectMeta: metav1.ObjectMeta{Name: removednode.DeletedVolumes, Namespace: namespace},
+		Data:       map[string]string{removednode.DeletedVolumeKey(d.Volume): string(data)}}))
 }
 
 func (b *bench) step() {
@@ -144,9 +145,9 @@ func TestDeletedVolumesThatStay(t *testing.T) {
 		}},
 		"broken record": {retention: "1h", do: func(b *bench) {
 			records := &corev1.ConfigMap{}
-			key := client.ObjectKey{Namespace: namespace, Name: v1alpha1.DeletedVolumesConfigMap}
+			key := client.ObjectKey{Namespace: namespace, Name: removednode.DeletedVolumes}
 			b.ok(b.client.Get(b.Context(), key, records))
-			records.Data[v1alpha1.DeletedVolumeKey("a")] = `{"volume":"a"}`
+			records.Data[removednode.DeletedVolumeKey("a")] = `{"volume":"a"}`
 			b.ok(b.client.Update(b.Context(), records))
 		}},
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 )
@@ -63,7 +64,7 @@ func TestVolumesAreImportedWithApproval(t *testing.T) {
 	r := b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval,
 		"PersistentVolume and a PersistentVolumeClaim: 1, volumes whose objects are moved to this node: 1")
 	p := r.Status.Plan
-	if !r.HasGenuinePlan() {
+	if !recoveryplan.IsGenuine(r) {
 		b.Errorf("the operator would refuse the plan %+v", p)
 	}
 	if len(p.ImportedVolumes) != 2 {

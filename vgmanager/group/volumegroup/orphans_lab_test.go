@@ -19,6 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
@@ -180,16 +181,16 @@ func TestSceneDeletedVolumesAreRemoved(t *testing.T) {
 	s.ready()
 	sums := map[string]string{}
 	var orphans []v1alpha1.OrphanStatus
-	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DeletedVolumesConfigMap,
+	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: removednode.DeletedVolumes,
 		Namespace: namespace}, Data: map[string]string{}}
 	for name, ago := range map[string]time.Duration{"long-ago": 25 * time.Hour, "recently": time.Hour} {
 		sums[name] = s.fill(s.volume(name, 32<<20), 32<<20)
 		s.ok(s.engine.TagLV(s.Context(), "vg1", name, []string{wellknown.VolumeUIDTagPrefix + "uid-" + name,
 			wellknown.ClusterTagPrefix + "c1"}, nil))
-		data, err := json.Marshal(v1alpha1.DeletedVolume{Volume: name, UID: types.UID("uid-" + name),
+		data, err := json.Marshal(removednode.DeletedVolume{Volume: name, UID: types.UID("uid-" + name),
 			Time: time.Now().Add(-ago)})
 		s.ok(err)
-		records.Data[v1alpha1.DeletedVolumeKey(name)] = string(data)
+		records.Data[removednode.DeletedVolumeKey(name)] = string(data)
 		orphans = append(orphans, v1alpha1.OrphanStatus{Kind: v1alpha1.OrphanLogicalVolume, Name: "vg1/" + name})
 	}
 	s.ok(s.client.Create(s.Context(), records))

@@ -71,14 +71,17 @@ func removalTimes(d state.Desired, before v1alpha1.VGStatus, o outcome) map[stri
 	return times
 }
 
-// addOrphans adds at most MaxOrphans orphans to an entry. removals says which of them are removed, and when.
+// maxOrphans is the maximum number of orphans of a device class in the status (OrphanStatus).
+const maxOrphans = 32
+
+// addOrphans adds at most maxOrphans orphans to an entry. removals says which of them are removed, and when.
 func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus, removals map[string]time.Time) {
 	if r.orphans.Orphans == nil {
 		return
 	}
 	orphans := r.orphans.Orphans(entry.Name)
 	entry.OrphanCount = int32(len(orphans))
-	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
+	entry.Orphans = orphans[:min(len(orphans), maxOrphans)]
 	for i := range entry.Orphans {
 		o := &entry.Orphans[i]
 		_, name, _ := strings.Cut(o.Name, "/")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
@@ -258,19 +259,19 @@ func (x *wiper) notWipedElsewhere(ctx context.Context, desired state.Desired, s 
 	d device.Device) error {
 	records := &corev1.ConfigMap{}
 	err := x.objects.Live.Get(ctx, client.ObjectKey{Namespace: x.objects.Namespace,
-		Name: v1alpha1.WipedDevicesConfigMap}, records)
+		Name: removednode.WipedDevices}, records)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w",
-			v1alpha1.WipedDevicesConfigMap, err)
+			removednode.WipedDevices, err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(records.Data)) {
-		known := v1alpha1.WipedDeviceRecord{}
+		known := removednode.WipedDevice{}
 		if err := json.Unmarshal([]byte(records.Data[key]), &known); err != nil {
 			return fmt.Errorf("the record %s of wiped devices (ConfigMap %s) cannot be read: %w; nothing is wiped",
-				key, v1alpha1.WipedDevicesConfigMap, err)
+				key, removednode.WipedDevices, err)
 		}
 		record := state.WipeRecord{ID: known.ID, Names: known.Names}
 		if known.DeviceClass != desired.Name || known.ClassUID != string(desired.UID) || !record.IsOf(s, d) {

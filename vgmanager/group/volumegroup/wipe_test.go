@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -142,9 +143,9 @@ func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 
 func TestWipeAsksTheRecordThatOutlivesTheNode(t *testing.T) {
 	b := wipeBench(t)
-	key := v1alpha1.WipedDeviceKey("vg1", "serial:/dev/sdb")
+	key := removednode.WipedDeviceKey("vg1", "serial:/dev/sdb")
 	b.ok(b.client.Create(b.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WipedDevicesConfigMap, Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: removednode.WipedDevices, Namespace: namespace},
 		Data:       map[string]string{key: `{"deviceClass":"vg1","classUID":"uid","id":"serial:/dev/sdb"}`},
 	}))
 	for range 5 {

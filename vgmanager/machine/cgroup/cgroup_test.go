@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 )
 
 const (
@@ -75,7 +75,7 @@ var (
 func under(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
 func TestThePodsOfEachCgroupDriverAreLimited(t *testing.T) {
-	limits := v1alpha1.IOLimits{ReadIOPS: 100, WriteBytes: 1 << 20}
+	limits := iolimits.Limits{ReadIOPS: 100, WriteBytes: 1 << 20}
 	const want = "253:7 rbps=max wbps=1048576 riops=100 wiops=max"
 	for name, cgroups := range map[string][]string{"systemd": systemd, "cgroupfs": cgroupfs, "below": below} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestThePodsOfEachCgroupDriverAreLimited(t *testing.T) {
 			if got := tr.limits(cgroups[0]); got != "" {
 				t.Errorf("all Pods are limited: %q", got)
 			}
-			if _, err := pods.Limit([]string{first}, device, v1alpha1.IOLimits{}); err != nil {
+			if _, err := pods.Limit([]string{first}, device, iolimits.Limits{}); err != nil {
 				t.Error(err)
 			}
 			if got := tr.limits(cgroups[1]); got != "253:7 rbps=max wbps=max riops=max wiops=max" {
@@ -136,13 +136,13 @@ func TestAReadThatFails(t *testing.T) {
 	tr.file("kubepods.slice/kubepods-pod"+under(first)+".slice/io.max", "253:7 rbps=much wbps=max\n")
 	pods := New(tr.root)
 	for range 2 {
-		_, err := pods.Limit([]string{first}, device, v1alpha1.IOLimits{ReadIOPS: 1})
+		_, err := pods.Limit([]string{first}, device, iolimits.Limits{ReadIOPS: 1})
 		if err == nil || !strings.Contains(err.Error(), `"rbps=much" is not a limit`) ||
 			!strings.Contains(err.Error(), first) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := pods.Limit([]string{first}, device, v1alpha1.IOLimits{}); err == nil {
+	if _, err := pods.Limit([]string{first}, device, iolimits.Limits{}); err == nil {
 		t.Error("limits that cannot be read are not removed")
 	}
 	if err := os.RemoveAll(filepath.Join(tr.root, controllersFile)); err != nil {
@@ -154,7 +154,7 @@ func TestAReadThatFails(t *testing.T) {
 	if err := pods.Supported(); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("got %v", err)
 	}
-	_, err := New("/nonexistent").Limit([]string{first}, device, v1alpha1.IOLimits{})
+	_, err := New("/nonexistent").Limit([]string{first}, device, iolimits.Limits{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -164,7 +164,7 @@ func TestAReadThatFails(t *testing.T) {
 func TestAFailureRestoresTheOtherPods(t *testing.T) {
 	tr := newTree(t, "io", cgroupfs...)
 	pods := New(tr.root)
-	if _, err := pods.Limit([]string{first, second}, device, v1alpha1.IOLimits{WriteIOPS: 5}); err != nil {
+	if _, err := pods.Limit([]string{first, second}, device, iolimits.Limits{WriteIOPS: 5}); err != nil {
 		t.Fatal(err)
 	}
 	const before = "253:7 rbps=max wbps=max riops=max wiops=5"
@@ -172,7 +172,7 @@ func TestAFailureRestoresTheOtherPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := pods.Limit([]string{first, second, third}, device, v1alpha1.IOLimits{WriteIOPS: 9}); err == nil {
+		if _, err := pods.Limit([]string{first, second, third}, device, iolimits.Limits{WriteIOPS: 9}); err == nil {
 			t.Error("a Pod without io.max was limited")
 		}
 		for _, pod := range cgroupfs[1:3] {
@@ -182,7 +182,7 @@ func TestAFailureRestoresTheOtherPods(t *testing.T) {
 		}
 	}
 	// Without limits, the controller is not needed.
-	if _, err := pods.Limit([]string{third}, device, v1alpha1.IOLimits{}); err != nil {
+	if _, err := pods.Limit([]string{third}, device, iolimits.Limits{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -190,7 +190,7 @@ func TestAFailureRestoresTheOtherPods(t *testing.T) {
 func TestLimitsOfADevice(t *testing.T) {
 	const content = "8:0 rbps=1 wbps=2 riops=3 wiops=4\n253:70 rbps=5 wbps=max riops=max wiops=max\n" +
 		"253:7 rbps=max wbps=6 riops=max wiops=max\n"
-	for device, want := range map[string]v1alpha1.IOLimits{
+	for device, want := range map[string]iolimits.Limits{
 		"8:0":   {ReadBytes: 1, WriteBytes: 2, ReadIOPS: 3, WriteIOPS: 4},
 		"253:7": {WriteBytes: 6}, "253:70": {ReadBytes: 5}, "253:700": {},
 	} {
@@ -198,7 +198,7 @@ func TestLimitsOfADevice(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", device, got, err)
 		}
 	}
-	for _, limits := range []v1alpha1.IOLimits{{}, {ReadIOPS: 1, WriteIOPS: 2, ReadBytes: 3, WriteBytes: 4}} {
+	for _, limits := range []iolimits.Limits{{}, {ReadIOPS: 1, WriteIOPS: 2, ReadBytes: 3, WriteBytes: 4}} {
 		if got, err := parse(format(device, limits), device); err != nil || got != limits {
 			t.Errorf("got %+v, %v, want %+v", got, err, limits)
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 )
 
 // unlimited is the value of io.max for no limit.
@@ -19,12 +19,12 @@ const unlimited = "max"
 // change is a limit that was written, with the limits before.
 type change struct {
 	directory string
-	before    v1alpha1.IOLimits
+	before    iolimits.Limits
 }
 
 // Limit limits the I/O of Pods to a device, which is "MAJOR:MINOR". It returns the UIDs of Pods that have no cgroup. If
 // it fails for a Pod, it restores the earlier limits of the others.
-func (p *Pods) Limit(uids []string, device string, limits v1alpha1.IOLimits) (missing []string, err error) {
+func (p *Pods) Limit(uids []string, device string, limits iolimits.Limits) (missing []string, err error) {
 	if len(uids) == 0 {
 		return nil, nil
 	}
@@ -73,10 +73,10 @@ func restore(changes []change, device string) error {
 
 // ensure sets the limits of a cgroup for a device, unless it has them. It returns those that it had. After a failure,
 // it has those again.
-func ensure(directory, device string, limits v1alpha1.IOLimits) (before v1alpha1.IOLimits, err error) {
+func ensure(directory, device string, limits iolimits.Limits) (before iolimits.Limits, err error) {
 	path := filepath.Join(directory, limitsFile)
 	before, err = read(path, device)
-	if limits == (v1alpha1.IOLimits{}) && errors.Is(err, fs.ErrNotExist) {
+	if limits == (iolimits.Limits{}) && errors.Is(err, fs.ErrNotExist) {
 		return before, nil // Without the controller, there are no limits.
 	}
 	if err != nil || before == limits {
@@ -95,7 +95,7 @@ func ensure(directory, device string, limits v1alpha1.IOLimits) (before v1alpha1
 	return before, nil
 }
 
-func write(path, device string, limits v1alpha1.IOLimits) error {
+func write(path, device string, limits iolimits.Limits) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
@@ -111,13 +111,13 @@ type field struct {
 }
 
 // fields are the limits of io.max in the order of the kernel.
-func fields(limits *v1alpha1.IOLimits) []field {
+func fields(limits *iolimits.Limits) []field {
 	return []field{{"rbps", &limits.ReadBytes}, {"wbps", &limits.WriteBytes}, {"riops", &limits.ReadIOPS},
 		{"wiops", &limits.WriteIOPS}}
 }
 
 // format returns the line of io.max for a device.
-func format(device string, limits v1alpha1.IOLimits) string {
+func format(device string, limits iolimits.Limits) string {
 	line := []string{device}
 	for _, f := range fields(&limits) {
 		text := unlimited
@@ -130,10 +130,10 @@ func format(device string, limits v1alpha1.IOLimits) string {
 }
 
 // read returns the limits of a cgroup for a device. The file has no line for a device without limits.
-func read(path, device string) (v1alpha1.IOLimits, error) {
+func read(path, device string) (iolimits.Limits, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return v1alpha1.IOLimits{}, err
+		return iolimits.Limits{}, err
 	}
 	limits, err := parse(string(content), device)
 	if err != nil {
@@ -143,17 +143,17 @@ func read(path, device string) (v1alpha1.IOLimits, error) {
 }
 
 // parse returns the limits of a device in the content of io.max.
-func parse(content, device string) (v1alpha1.IOLimits, error) {
+func parse(content, device string) (iolimits.Limits, error) {
 	for line := range strings.Lines(content) {
 		words := strings.Fields(line)
 		if len(words) > 0 && words[0] == device {
 			return parseLimits(words[1:])
 		}
 	}
-	return v1alpha1.IOLimits{}, nil
+	return iolimits.Limits{}, nil
 }
 
-func parseLimits(words []string) (limits v1alpha1.IOLimits, err error) {
+func parseLimits(words []string) (limits iolimits.Limits, err error) {
 	for _, word := range words {
 		name, text, _ := strings.Cut(word, "=")
 		for _, f := range fields(&limits) {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -68,7 +69,7 @@ func (a *Auditor) adopt(ctx context.Context, volumes []engine.VolumeState, objec
 // claim returns the claim of a volume. If the object does not have it, claim reads the PersistentVolume with the same
 // name.
 func (a *Auditor) claim(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
-	if claim := lv.Annotations[wellknown.ClaimAnnotation]; claim != "" {
+	if claim := view.Claim(lv); claim != "" {
 		return claim, nil
 	}
 	volume := &corev1.PersistentVolume{}

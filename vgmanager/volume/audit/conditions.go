@@ -10,9 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -103,9 +104,9 @@ func conditions(volumes []engine.VolumeState, classes map[string]error,
 		case problem != nil:
 			wrong[lv.Name] = status.Convert(problem).Message()
 		case !there:
-			wrong[lv.Name] = v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+			wrong[lv.Name] = view.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 		case isClosed(lv):
-			wrong[lv.Name] = lv.Annotations[wellknown.FenceErrorAnnotation]
+			wrong[lv.Name] = fence.Problem(lv)
 		case state.Condition != "":
 			wrong[lv.Name] = state.Condition
 		}
@@ -115,13 +116,12 @@ func conditions(volumes []engine.VolumeState, classes map[string]error,
 
 // isClosed returns true if the logical volume of an object has a fence that nothing requests.
 func isClosed(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.FenceAnnotation] == "" && lv.Annotations[wellknown.FenceErrorAnnotation] != ""
+	return fence.Holder(lv) == "" && fence.Problem(lv) != ""
 }
 
 // isMissing returns true if the agent of an object's node reports that the node does not have its logical volume.
 func isMissing(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID != "" &&
-		lv.Annotations[wellknown.ConditionAnnotation] == v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+	return lv.Status.VolumeID != "" && view.Condition(lv) == view.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 }
 
 // suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the
@@ -136,7 +136,7 @@ func suspensions(volumes []engine.VolumeState, classes map[string]error,
 	for i := range objects {
 		lv := &objects[i]
 		if problem, known := classes[lv.Spec.DeviceClass]; !known || problem != nil {
-			suspended[lv.Name] = lv.Annotations[wellknown.SuspendedDevicesAnnotation]
+			suspended[lv.Name] = view.SuspendedDevices(lv)
 		} else {
 			suspended[lv.Name] = devices[lv.Status.VolumeID]
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -39,7 +39,7 @@ var (
 // limitMetrics has the I/O limits of one volume.
 type limitMetrics struct {
 	volumeMetrics
-	inForce v1alpha1.IOLimits
+	inForce iolimits.Limits
 	// failed is true if the requested limits could not be applied.
 	failed bool
 }
@@ -67,12 +67,12 @@ func newLimitMetrics(volumes []engine.VolumeState, objects []topolvmv1.LogicalVo
 	limits := map[string]limitMetrics{}
 	for i := range objects {
 		lv := &objects[i]
-		inForce, err := v1alpha1.ParseIOLimits(lv.Annotations[wellknown.IOLimitsInForceAnnotation])
+		inForce, err := iolimits.Parse(view.IOLimitsOf(lv).InForce)
 		if err != nil {
-			inForce = v1alpha1.IOLimits{}
+			inForce = iolimits.Limits{}
 		}
-		failed := v1alpha1.IOLimitsRefusal(lv.Annotations) != ""
-		if lv.Status.VolumeID != "" && (failed || inForce != v1alpha1.IOLimits{}) {
+		failed := view.IOLimitsOf(lv).Refusal() != ""
+		if lv.Status.VolumeID != "" && (failed || inForce != iolimits.Limits{}) {
 			limits[lv.Status.VolumeID] = limitMetrics{inForce: inForce, failed: failed}
 		}
 	}
@@ -90,7 +90,6 @@ func newLimitMetrics(volumes []engine.VolumeState, objects []topolvmv1.LogicalVo
 
 // limitsChanged returns true if the limits that the metrics show are others.
 func limitsChanged(before, after *topolvmv1.LogicalVolume) bool {
-	return before.Annotations[wellknown.IOLimitsInForceAnnotation] !=
-		after.Annotations[wellknown.IOLimitsInForceAnnotation] ||
-		(v1alpha1.IOLimitsRefusal(before.Annotations) != "") != (v1alpha1.IOLimitsRefusal(after.Annotations) != "")
+	was, is := view.IOLimitsOf(before), view.IOLimitsOf(after)
+	return was.InForce != is.InForce || (was.Refusal() != "") != (is.Refusal() != "")
 }

@@ -11,8 +11,8 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -118,7 +118,7 @@ func TestTheMetricsShowTheLimitsInForceUntilTheVolumesCannotBeRead(t *testing.T)
 	}
 	w.fake.Fail("Report", nil)
 	object := w.get("a")
-	object.Annotations[wellknown.IOLimitsInForceAnnotation] = v1alpha1.NoIOLimits
+	object.Annotations[wellknown.IOLimitsInForceAnnotation] = iolimits.None
 	w.must(w.api.Update(t.Context(), object))
 	w.must(a.Audit(t.Context()))
 	if n := testutil.CollectAndCount(a, names...); n != 2 {

@@ -25,6 +25,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -89,7 +91,7 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 		}
 		kind := v1alpha1.OrphanObject
 		if there[lv.Status.VolumeID] {
-			if _, unclaimed := lv.Annotations[wellknown.UnclaimedAnnotation]; !unclaimed {
+			if !view.IsUnclaimed(lv) {
 				continue
 			}
 			kind = v1alpha1.OrphanUnclaimed
@@ -97,7 +99,7 @@ func compare(volumes []engine.VolumeState, classes map[string]error, objects []t
 		size := lv.Spec.Size.DeepCopy()
 		found = append(found, orphan{class: lv.Spec.DeviceClass, OrphanStatus: v1alpha1.OrphanStatus{
 			Kind: kind, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp,
-			Claim: lv.Annotations[wellknown.ClaimAnnotation],
+			Claim: view.Claim(lv),
 		}})
 	}
 	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
@@ -201,8 +203,7 @@ func (a *Auditor) otherOwner(ctx context.Context, o orphan,
 		return nil, volumes[volume], err
 	}
 	if !isMissing(object) || o.moving || !object.DeletionTimestamp.IsZero() || identity.IsMoved(object) ||
-		object.Annotations[wellknown.FenceAnnotation] != "" ||
-		object.Annotations[wellknown.MovedVolumeAnnotation] != "" {
+		fence.Holder(object) != "" || view.MovedVolume(object) != "" {
 		return nil, true, nil
 	}
 	return object, true, nil

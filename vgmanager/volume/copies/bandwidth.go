@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
 
 // Bandwidth limits how fast the agent reads snapshots for all copies together. A change of the limit applies to the
@@ -51,7 +52,7 @@ func (b *Bandwidth) limit(ctx context.Context) (rate.Limit, error) {
 	for i := range list.Items {
 		config := list.Items[i].Spec.VolumeCopy
 		if config != nil && config.BandwidthLimit != nil {
-			lowest = min(lowest, rate.Limit(max(config.BandwidthLimit.Value(), v1alpha1.MinBandwidthLimit)))
+			lowest = min(lowest, rate.Limit(max(config.BandwidthLimit.Value(), classspec.MinBandwidthLimit)))
 		}
 	}
 	return lowest, nil

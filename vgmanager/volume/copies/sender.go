@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
@@ -203,11 +203,11 @@ func (s *Sender) page(ctx context.Context, q changedblocks.Query, size uint64) (
 // before it changed would take the differences to one snapshot for those to another one. Only the operator writes the
 // source and the base of a target.
 func checkRound(target *topolvmv1.LogicalVolume, r Request) error {
-	base := target.Annotations[wellknown.CopyBaseAnnotation]
+	base := view.CopyBase(target)
 	switch {
-	case target.Annotations[wellknown.MoveVolumeAnnotation] == "" && r.Source+r.Base == "":
+	case view.MoveVolume(target) == "" && r.Source+r.Base == "":
 		return nil
-	case target.Annotations[wellknown.MoveVolumeAnnotation] == "":
+	case view.MoveVolume(target) == "":
 		return fmt.Errorf("LogicalVolume %s is not the target of a move, so it has no rounds: %w", target.Name,
 			ErrForbidden)
 	case r.Source != target.Spec.Source:
@@ -242,13 +242,14 @@ func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.Logica
 // has the annotation of the fence under which it is copied, and the operator discards it if the volume has another one:
 // then the volume could have been written to in between.
 
-// fencedSource returns the volume ID of the volume that is copied to a target, and the fence that it must have for it.
+// fencedSource returns the volume ID of the volume that is copied to a target, and the holder of the fence that it must
+// have for it.
 // The volume ID is "" if the target is not that of a move, and not a clone of a thick volume.
-func fencedSource(target *topolvmv1.LogicalVolume) (volume, fence string) {
-	if moved := target.Annotations[wellknown.MoveVolumeAnnotation]; moved != "" {
-		return moved, target.Annotations[wellknown.MoveAnnotation]
+func fencedSource(target *topolvmv1.LogicalVolume) (volume, holder string) {
+	if moved := view.MoveVolume(target); moved != "" {
+		return moved, view.Move(target)
 	}
-	return target.Annotations[wellknown.CloneVolumeAnnotation], v1alpha1.CloneFence(target.UID)
+	return view.CloneVolume(target), fence.OfClone(target.UID)
 }
 
 // isFencedVolume reports whether the source of a target is the volume that is moved or cloned, and not a snapshot of
@@ -265,7 +266,7 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 		return nil, fmt.Errorf("source %s is not a snapshot, so there are no differences to %s: %w", target.Spec.Source,
 			r.Base, ErrForbidden)
 	}
-	id, fence := fencedSource(target)
+	id, holder := fencedSource(target)
 	if err := s.Locks.Enter(id); err != nil {
 		return nil, fmt.Errorf("source %s: %w", target.Spec.Source, err)
 	}
@@ -277,7 +278,7 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 	if err := s.checkFenced(target, source); err != nil {
 		return nil, err
 	}
-	found, err := s.Volumes.FencedDevice(ctx, source.Spec.DeviceClass, id, fence)
+	found, err := s.Volumes.FencedDevice(ctx, source.Spec.DeviceClass, id, holder)
 	if err != nil {
 		return nil, deviceError(source, err)
 	}
@@ -290,8 +291,8 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 
 // checkFenced returns an error unless a volume is on this node, and the operator has it fenced for a target.
 func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
-	volume, fence := fencedSource(target)
-	requested := target.Annotations[wellknown.FenceTimeAnnotation]
+	volume, holder := fencedSource(target)
+	requested := fence.Name(target)
 	switch {
 	case !isFencedVolume(target, source):
 		return fmt.Errorf("source %s is no longer volume %s: %w", source.Name, volume, ErrForbidden)
@@ -300,10 +301,9 @@ func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
 			ErrForbidden)
 	case !source.DeletionTimestamp.IsZero():
 		return fmt.Errorf("source %s is being deleted: %w", source.Name, ErrGone)
-	case fence == "" || source.Annotations[wellknown.FenceAnnotation] != fence ||
-		source.Annotations[wellknown.FencedAnnotation] != fence:
-		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvtag.FenceText(fence), ErrForbidden)
-	case requested == "" || source.Annotations[wellknown.FenceTimeAnnotation] != requested:
+	case !fence.IsConfirmed(source, holder):
+		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvtag.FenceText(holder), ErrForbidden)
+	case requested == "" || fence.Name(source) != requested:
 		return fmt.Errorf("source %s is fenced again since the copy %s was requested, so it can have changed: %w",
 			source.Name, target.Name, ErrForbidden)
 	}

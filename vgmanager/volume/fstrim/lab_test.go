@@ -190,8 +190,7 @@ func TestLabAPoolGetsTheBlocksOfDeletedFilesBack(t *testing.T) {
 			freed := full - n.used()
 			record := n.record("1")
 			t.Logf("the pool used %d MiB, and uses %d MiB less; %+v", full/mib, freed/mib, record)
-			if freed < 190*mib || record == nil || record.Result != v1alpha1.TrimSucceeded ||
-				record.TrimmedBytes < 190*mib {
+			if freed < 190*mib || record == nil || record.Result != Trimmed || record.TrimmedBytes < 190*mib {
 				t.Errorf("freed %d bytes; %+v", freed, record)
 			}
 			for range 2 { // Neither this agent nor the next one repeats it.
@@ -235,7 +234,7 @@ func TestLabADiskWithoutDiscards(t *testing.T) {
 			n.write(filepath.Join(path, "data"), 100*mib)
 			n.pass()
 			record := n.record("1")
-			if record == nil || record.Result != v1alpha1.TrimNotSupported || record.Failures != 0 {
+			if record == nil || record.Result != NotSupported || record.Failures != 0 {
 				t.Errorf("got %+v", record)
 			}
 			t.Logf("%+v", record)
@@ -265,7 +264,7 @@ func TestLabADeviceThatDoesNotRespond(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || n.record("1") != nil {
 		t.Errorf("got %v, %+v", err, n.record("1"))
 	}
-	if !n.pass() || n.record("1") == nil || n.record("1").Result != v1alpha1.TrimSucceeded {
+	if !n.pass() || n.record("1") == nil || n.record("1").Result != Trimmed {
 		t.Errorf("when it responds again: %+v", n.record("1"))
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 )
 
@@ -26,18 +25,18 @@ var (
 var Families = []metric.Family{countFamily, bytesFamily, timeFamily}
 
 // results are the values of the label result.
-var results = []v1alpha1.TrimResult{v1alpha1.TrimSucceeded, v1alpha1.TrimNotSupported, v1alpha1.TrimFailed}
+var results = []Result{Trimmed, NotSupported, Failed}
 
 // totals are the trims of a device class.
 type totals struct {
-	count map[v1alpha1.TrimResult]int
+	count map[Result]int
 	bytes int64
 	// last is the last successful trim of a volume that is mounted; zero for none.
 	last time.Time
 }
 
 // count adds an attempt to the totals of a device class.
-func (t *Trimmer) count(class string, record v1alpha1.TrimRecord) {
+func (t *Trimmer) count(class string, record Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.totals[class]
@@ -46,7 +45,7 @@ func (t *Trimmer) count(class string, record v1alpha1.TrimRecord) {
 	}
 	all.count[record.Result]++
 	all.bytes += record.TrimmedBytes
-	if record.Result == v1alpha1.TrimSucceeded && record.Time.After(all.last) {
+	if record.Result == Trimmed && record.Time.After(all.last) {
 		all.last = record.Time
 	}
 }
@@ -63,12 +62,12 @@ func (t *Trimmer) keepTotals(classes map[string]class, volumes []volume) {
 	}
 	for name := range classes {
 		if t.totals[name] == nil {
-			t.totals[name] = &totals{count: map[v1alpha1.TrimResult]int{}}
+			t.totals[name] = &totals{count: map[Result]int{}}
 		}
 	}
 	for _, v := range volumes {
 		all := t.totals[v.class]
-		if all != nil && v.last != nil && v.last.Result == v1alpha1.TrimSucceeded && v.last.Time.After(all.last) {
+		if all != nil && v.last != nil && v.last.Result == Trimmed && v.last.Time.After(all.last) {
 			all.last = v.last.Time
 		}
 	}

@@ -25,6 +25,17 @@ const (
 	unsupportedInterval = 24 * time.Hour
 )
 
+// periodOf returns the time between two trims, or 0 without a schedule.
+func periodOf(schedule v1alpha1.TrimSchedule) time.Duration {
+	switch schedule {
+	case v1alpha1.TrimDaily:
+		return 24 * time.Hour
+	case v1alpha1.TrimWeekly:
+		return 7 * 24 * time.Hour
+	}
+	return 0
+}
+
 // class is the configuration and the state of a device class on this node.
 type class struct {
 	// period is the time between two trims of a volume; 0 without a schedule.
@@ -57,7 +68,7 @@ type volume struct {
 	// allocated is the size of the blocks of the volume in its thin pool, in bytes; 0 for a thick volume.
 	allocated int64
 	// last is the last attempt, or nil. notBefore is when a trim that was interrupted may be repeated.
-	last      *v1alpha1.TrimRecord
+	last      *Record
 	notBefore time.Time
 }
 
@@ -105,7 +116,7 @@ func turnOf(node string, c class, v volume, now time.Time) (turn, bool) {
 	if last != nil && last.Time.After(now) {
 		last = nil // the clock was set back
 	}
-	if last != nil && last.Result == v1alpha1.TrimFailed && now.Before(last.Time.Add(retryDelay(last.Failures))) {
+	if last != nil && last.Result == Failed && now.Before(last.Time.Add(retryDelay(last.Failures))) {
 		return turn{}, false
 	}
 	if c.isAbove && (last == nil || now.Sub(last.Time) >= pressureInterval(c, *last)) {
@@ -114,7 +125,7 @@ func turnOf(node string, c class, v volume, now time.Time) (turn, bool) {
 	if c.period == 0 {
 		return turn{}, false
 	}
-	if last != nil && last.Result == v1alpha1.TrimFailed {
+	if last != nil && last.Result == Failed {
 		return turn{volume: v, slot: last.Time}, true
 	}
 	slot := lastSlot(node, v, c.period, now)
@@ -122,7 +133,7 @@ func turnOf(node string, c class, v volume, now time.Time) (turn, bool) {
 }
 
 // doneUntil returns the time whose slots, and all earlier ones, need no trim of a volume.
-func doneUntil(c class, v volume, last *v1alpha1.TrimRecord) time.Time {
+func doneUntil(c class, v volume, last *Record) time.Time {
 	if last != nil && c.catchUp {
 		return last.Time
 	}
@@ -149,8 +160,8 @@ func lastSlot(node string, v volume, period time.Duration, now time.Time) time.T
 // pressureInterval returns the minimum time between the last attempt and a trim because of the threshold. If the pool
 // was already above its threshold at the last attempt, that did not help enough, so it is the time that had passed
 // then: trims are 1, 2, 4, 8 hours apart, and so on.
-func pressureInterval(c class, last v1alpha1.TrimRecord) time.Duration {
-	if last.Result == v1alpha1.TrimNotSupported {
+func pressureInterval(c class, last Record) time.Duration {
+	if last.Result == NotSupported {
 		return unsupportedInterval
 	}
 	return min(max(last.Time.Sub(c.aboveSince), minPressureInterval), maxPressureInterval)

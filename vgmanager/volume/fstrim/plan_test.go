@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 const (
@@ -18,8 +16,8 @@ const (
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // attempt returns an attempt at a time after start.
-func attempt(result v1alpha1.TrimResult, after time.Duration, failures int) *v1alpha1.TrimRecord {
-	return &v1alpha1.TrimRecord{Time: start.Add(after), Result: result, Failures: failures}
+func attempt(result Result, after time.Duration, failures int) *Record {
+	return &Record{Time: start.Add(after), Result: result, Failures: failures}
 }
 
 func TestTurnBySchedule(t *testing.T) {
@@ -32,7 +30,7 @@ func TestTurnBySchedule(t *testing.T) {
 	on := classState{since: start, catchUp: true}
 	fresh := classState{since: start} // a schedule that was set just now
 	for name, test := range map[string]struct {
-		last  *v1alpha1.TrimRecord
+		last  *Record
 		state classState
 		at    time.Duration
 		none  bool // no schedule
@@ -120,7 +118,7 @@ func TestTurnsAreSpread(t *testing.T) {
 
 func TestTurnBecauseOfThePool(t *testing.T) {
 	for name, test := range map[string]struct {
-		last  *v1alpha1.TrimRecord
+		last  *Record
 		above time.Duration // since when, after start
 		at    time.Duration
 		below bool
@@ -161,7 +159,7 @@ func TestOrderOfTurns(t *testing.T) {
 	scheduled := func(name string) volume {
 		v := volume{class: "weekly", name: name}
 		slot := lastSlot("node1", v, week, start)
-		v.last = &v1alpha1.TrimRecord{Result: v1alpha1.TrimSucceeded, Time: slot.Add(-week)}
+		v.last = &Record{Result: Trimmed, Time: slot.Add(-week)}
 		return v
 	}
 	x, y := scheduled("x"), scheduled("y")

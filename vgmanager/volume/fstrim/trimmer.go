@@ -19,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -83,7 +84,7 @@ type Trimmer struct {
 	// By the name of the volume: recent are the last attempts of this process, because the cache can lack them; unsaved
 	// are those that could not be written to the LogicalVolume; notBefore is when a volume may be tried again whose
 	// trim did not start or was interrupted.
-	recent    map[string]v1alpha1.TrimRecord
+	recent    map[string]Record
 	unsaved   map[string]bool
 	notBefore map[string]time.Time
 
@@ -106,7 +107,7 @@ var (
 // New returns a Trimmer.
 func New(o Options) *Trimmer {
 	return &Trimmer{Options: o, now: time.Now, events: event.NewEmitter(o.Recorder),
-		recent: map[string]v1alpha1.TrimRecord{}, unsaved: map[string]bool{}, notBefore: map[string]time.Time{},
+		recent: map[string]Record{}, unsaved: map[string]bool{}, notBefore: map[string]time.Time{},
 		totals: map[string]*totals{}}
 }
 
@@ -184,7 +185,7 @@ func (t *Trimmer) classes(configs map[string]v1alpha1.TrimConfig, states []engin
 	classes := map[string]class{}
 	next := map[string]classState{}
 	for name, config := range configs {
-		c := class{period: config.Schedule.Period(), percent: percents[name]}
+		c := class{period: periodOf(config.Schedule), percent: percents[name]}
 		threshold := float64(config.PoolUsageThresholdPercent)
 		c.isAbove = threshold > 0 && c.percent >= threshold
 		c.classState = t.states[name].next(c.period > 0, c.isAbove, t.started, now)
@@ -260,8 +261,8 @@ func canTrim(s *engine.VolumeState) bool {
 // mayTrim reports whether an object of this node allows its volume to be trimmed: it is not suspended and not being
 // deleted.
 func (t *Trimmer) mayTrim(lv *topolvmv1.LogicalVolume) bool {
-	_, suspended := lv.Annotations[wellknown.SuspendedAnnotation]
-	_, pending := lv.Annotations[wellknown.PendingDeletionAnnotation]
+	_, suspended := view.Suspended(lv)
+	pending := view.IsPendingDeletion(lv)
 	return lv.Spec.NodeName == t.Node && lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero() && !suspended &&
 		!pending
 }
@@ -274,7 +275,7 @@ func (t *Trimmer) volume(ctx context.Context, s *engine.VolumeState, object *top
 		v.allocated = int64(float64(s.Size) * *s.DataPercent / 100)
 	}
 	if recorded := object.Annotations[wellknown.TrimAnnotation]; recorded != "" {
-		record, err := v1alpha1.ParseTrimRecord(recorded)
+		record, err := ParseRecord(recorded)
 		if err == nil {
 			v.last = &record
 		} else {
@@ -295,7 +296,7 @@ func (t *Trimmer) forget(volumes []volume) {
 	for _, v := range volumes {
 		present[v.name] = true
 	}
-	maps.DeleteFunc(t.recent, func(name string, _ v1alpha1.TrimRecord) bool { return !present[name] })
+	maps.DeleteFunc(t.recent, func(name string, _ Record) bool { return !present[name] })
 	maps.DeleteFunc(t.unsaved, func(name string, _ bool) bool { return !present[name] })
 	maps.DeleteFunc(t.notBefore, func(name string, _ time.Time) bool { return !present[name] })
 }
@@ -344,18 +345,18 @@ func (t *Trimmer) trim(ctx context.Context, v volume) error {
 }
 
 // recordOf returns the record of an attempt.
-func (t *Trimmer) recordOf(v volume, bytes int64, err error) v1alpha1.TrimRecord {
-	record := v1alpha1.TrimRecord{Time: t.now().UTC().Truncate(time.Second), Result: v1alpha1.TrimSucceeded,
+func (t *Trimmer) recordOf(v volume, bytes int64, err error) Record {
+	record := Record{Time: t.now().UTC().Truncate(time.Second), Result: Trimmed,
 		TrimmedBytes: bytes}
 	if err == nil {
 		return record
 	}
 	record.Message, record.TrimmedBytes = text.Truncate(err.Error(), maxMessage), 0
 	if t.NotSupported(err) {
-		record.Result = v1alpha1.TrimNotSupported
+		record.Result = NotSupported
 		return record
 	}
-	record.Result, record.Failures = v1alpha1.TrimFailed, 1
+	record.Result, record.Failures = Failed, 1
 	if v.last != nil {
 		record.Failures += v.last.Failures
 	}
@@ -363,14 +364,14 @@ func (t *Trimmer) recordOf(v volume, bytes int64, err error) v1alpha1.TrimRecord
 }
 
 // report logs an attempt, and sends an event about repeated failures, and when discards turn out not to be supported.
-func (t *Trimmer) report(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume, record v1alpha1.TrimRecord,
+func (t *Trimmer) report(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume, record Record,
 	took time.Duration) {
 	logger := log.FromContext(ctx).WithValues("volume", v.name, "deviceClass", v.class, "took", took)
 	switch record.Result {
-	case v1alpha1.TrimSucceeded:
+	case Trimmed:
 		logger.Info("trimmed a file system", "size", record.TrimmedBytes)
 		t.events.Forget(lv)
-	case v1alpha1.TrimNotSupported:
+	case NotSupported:
 		if v.last == nil || v.last.Result != record.Result {
 			logger.Info("a file system cannot be trimmed", "cause", record.Message)
 			t.events.Emit(lv, trimNotSupported, t.Node, record.Message)
@@ -396,8 +397,7 @@ func (t *Trimmer) read(ctx context.Context, v volume) (*topolvmv1.LogicalVolume,
 }
 
 // write writes the record of a volume to its LogicalVolume. If this fails, the next pass writes it.
-func (t *Trimmer) write(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume,
-	record v1alpha1.TrimRecord) error {
+func (t *Trimmer) write(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume, record Record) error {
 	t.recent[v.name], t.unsaved[v.name] = record, true
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

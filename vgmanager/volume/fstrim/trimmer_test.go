@@ -160,13 +160,13 @@ func (b *bench) object(volume string) *topolvmv1.LogicalVolume {
 }
 
 // record returns the record of a volume, or nil.
-func (b *bench) record(volume string) *v1alpha1.TrimRecord {
+func (b *bench) record(volume string) *Record {
 	b.Helper()
 	text := b.object(volume).Annotations[wellknown.TrimAnnotation]
 	if text == "" {
 		return nil
 	}
-	record, err := v1alpha1.ParseTrimRecord(text)
+	record, err := ParseRecord(text)
 	b.ok(err)
 	return &record
 }
@@ -211,7 +211,7 @@ func TestVolumesAreTrimmedOnceAWeek(t *testing.T) {
 		t.Fatalf("got %+v, %d writes", got, b.patches)
 	}
 	expect.Equal(t, "Time.Equal(b.now)", got.Time.Equal(b.now), true)
-	expect.Equal(t, "Result", got.Result, v1alpha1.TrimSucceeded)
+	expect.Equal(t, "Result", got.Result, Trimmed)
 	expect.Equal(t, "TrimmedBytes", got.TrimmedBytes, 4096)
 	expect.Equal(t, "patches", b.patches, 3)
 	b.restart()
@@ -381,7 +381,7 @@ func TestFailures(t *testing.T) {
 		b.now = b.now.Add(time.Second)
 		b.restart() // It has no memory of the failures.
 		b.wantTrims("a retry", "254:1")
-		if got := b.record("1"); got.Failures != failures+2 || got.Result != v1alpha1.TrimFailed {
+		if got := b.record("1"); got.Failures != failures+2 || got.Result != Failed {
 			t.Errorf("got %+v", got)
 		}
 		said := b.events()
@@ -396,7 +396,7 @@ func TestFailures(t *testing.T) {
 	delete(b.results, "254:1")
 	b.now = b.now.Add(8 * time.Hour)
 	b.wantTrims("it responds", "254:1")
-	if got := b.record("1"); got.Failures != 0 || got.Result != v1alpha1.TrimSucceeded {
+	if got := b.record("1"); got.Failures != 0 || got.Result != Trimmed {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -412,7 +412,7 @@ func TestDiscardsAreNotSupported(t *testing.T) {
 		said += len(b.events())
 		b.restart()
 	}
-	if got := b.record("1"); said != 1 || got.Result != v1alpha1.TrimNotSupported || got.Failures != 0 ||
+	if got := b.record("1"); said != 1 || got.Result != NotSupported || got.Failures != 0 ||
 		!strings.Contains(got.Message, "operation not supported") {
 		t.Errorf("got %+v, %d events", got, said)
 	}

@@ -9,13 +9,13 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Name returns the name of the logical volume of an object.
 func Name(lv *topolvmv1.LogicalVolume) string {
-	return cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.MoveVolumeAnnotation], string(lv.UID))
+	return cmp.Or(lv.Status.VolumeID, view.MoveVolume(lv), string(lv.UID))
 }
 
 // Tags returns the tags that identify the owner of a logical volume on a disk.
@@ -32,7 +32,7 @@ func Tags(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 
 // EncryptionTags returns the tag that marks a logical volume as encrypted, if it is. A snapshot has it too.
 func EncryptionTags(lv *topolvmv1.LogicalVolume) []string {
-	method := lv.Annotations[wellknown.EncryptionAnnotation]
+	method := view.Encryption(lv)
 	if !isTag(method) {
 		return nil
 	}
@@ -41,17 +41,17 @@ func EncryptionTags(lv *topolvmv1.LogicalVolume) []string {
 
 // IsTarget returns true for the target of a move.
 func IsTarget(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[wellknown.MoveVolumeAnnotation] != ""
+	return lv.Status.VolumeID == "" && view.MoveVolume(lv) != ""
 }
 
 // IsRetired returns true for an object that gets the earlier logical volume of a moved volume, until it has it.
 func IsRetired(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.Annotations[wellknown.RetireAnnotation] != ""
+	return lv.Status.VolumeID == "" && view.IsRetired(lv)
 }
 
 // IsMoved returns true if something must be done for a move on the node of an object.
 func IsMoved(lv *topolvmv1.LogicalVolume) bool {
-	return IsTarget(lv) || IsRetired(lv) || lv.Annotations[wellknown.AdoptAnnotation] != ""
+	return IsTarget(lv) || IsRetired(lv) || view.Adopts(lv) != ""
 }
 
 // ChangedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.
@@ -83,8 +83,8 @@ func isOwnerTag(tag string) bool {
 // SpreadTags returns the tag that keeps a logical volume apart from the others of its spread group, if it has one. A
 // copy has that of its own claim, not that of its source.
 func SpreadTags(lv *topolvmv1.LogicalVolume) []string {
-	spread, ok := v1alpha1.ParseSpread(lv.Annotations[wellknown.SpreadAnnotation])
-	if !ok || !isTag(spread.Group) {
+	spread := view.SpreadOf(lv)
+	if !isTag(spread.Group) {
 		return nil
 	}
 	return []string{wellknown.SpreadTagPrefix + spread.String()}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
 
@@ -40,7 +40,7 @@ func (r *remover) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) erro
 
 func refersTo(volume *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := volume.Spec.CSI
-	return source != nil && v1alpha1.IsDriver(source.Driver) && source.VolumeHandle == identity.Name(lv)
+	return source != nil && view.IsDriver(source.Driver) && source.VolumeHandle == identity.Name(lv)
 }
 
 // inUse returns an error unless the phase shows that no claim is bound. An empty phase does not show that.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -45,9 +45,7 @@ func (r *receiver) isElsewhere(source, lv *topolvmv1.LogicalVolume) bool {
 }
 
 // isClone returns true for a copy of a thick volume, whose data is copied from the volume itself.
-func isClone(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.CloneVolumeAnnotation] != ""
-}
+func isClone(lv *topolvmv1.LogicalVolume) bool { return view.CloneVolume(lv) != "" }
 
 // awaitFence does nothing for a clone whose source is not closed yet. The operator writes to the status what the clone
 // waits for, unless that has an error of this agent.
@@ -64,7 +62,7 @@ func (r *receiver) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 // the status.
 func (r *receiver) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
-	case isClone(lv) && lv.Annotations[wellknown.FenceTimeAnnotation] == "":
+	case isClone(lv) && fence.Name(lv) == "":
 		return r.awaitFence(ctx, lv)
 	case !isClone(lv) && source.Spec.AccessType != accessTypeOfSnapshot:
 		return r.createFailed(ctx, lv, status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s is not a "+
@@ -77,7 +75,7 @@ func (r *receiver) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume
 	case err != nil && status.Code(err) != codes.NotFound:
 		return r.createFailed(ctx, lv, err)
 	}
-	record := v1alpha1.CopyRecord{Source: source.Name}
+	record := view.CopyRecord{Source: source.Name}
 	again, err := r.receiveRound(ctx, copying{lv: lv, node: source.Spec.NodeName, record: &record})
 	if err != nil {
 		return r.createFailed(ctx, lv, err)
@@ -93,11 +91,10 @@ func (r *receiver) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume
 
 // copyProgressed writes how far a copy is, if that has changed: for the operator to the annotation that the target of a
 // move has too, and for people to the status.
-func (r *receiver) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
+func (r *receiver) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolume, record view.CopyRecord,
 	node string) error {
 	message := progressMessage(record, node)
-	if lv.Status.Code == codes.Aborted && lv.Status.Message == message &&
-		lv.Annotations[wellknown.CopiedAnnotation] != "" {
+	if lv.Status.Code == codes.Aborted && lv.Status.Message == message && view.HasCopied(lv) {
 		return nil
 	}
 	if err := r.writeRecord(ctx, lv, record); err != nil {
@@ -110,7 +107,7 @@ func (r *receiver) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolu
 }
 
 // progressMessage says how far a copy from its source on a node is. Before the size is known, it is 0.
-func progressMessage(r v1alpha1.CopyRecord, node string) string {
+func progressMessage(r view.CopyRecord, node string) string {
 	if r.SizeBytes == 0 {
 		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
 			r.Source, node)
@@ -135,10 +132,8 @@ func (r *receiver) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	if client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
 	}
-	fence, a := v1alpha1.CloneFence(lv.UID), source.Annotations
-	if err != nil || !source.DeletionTimestamp.IsZero() || a[wellknown.FenceAnnotation] != fence ||
-		a[wellknown.FencedAnnotation] != fence ||
-		a[wellknown.FenceTimeAnnotation] != lv.Annotations[wellknown.FenceTimeAnnotation] {
+	if err != nil || !source.DeletionTimestamp.IsZero() ||
+		!fence.IsConfirmed(source, fence.OfClone(lv.UID)) || fence.Name(source) != fence.Name(lv) {
 		return status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s could be changed since the copy to "+
 			"node %s began, so the copy is discarded, and begins again", lv.Spec.Source, lv.Spec.NodeName)
 	}

@@ -19,8 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
@@ -113,9 +114,9 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 			result.RequeueAfter == 0 {
 			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
 		}
-		record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
+		record, err := view.Copied(lv)
 		w.must(err)
-		want := v1alpha1.CopyRecord{Source: "source", CopiedBytes: step.at.Copied, ComparedBytes: step.at.Compared,
+		want := view.CopyRecord{Source: "source", CopiedBytes: step.at.Copied, ComparedBytes: step.at.Compared,
 			SizeBytes: step.at.Size}
 		if step.at.Size == 0 {
 			want.CopiedBytes = record.CopiedBytes // It is what was saved before.
@@ -208,7 +209,7 @@ func TestACloneOfAThickVolume(t *testing.T) {
 			lv = w.get("b")
 			lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 			w.must(w.api.Update(t.Context(), lv))
-			w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
+			w.fence("a", fence.OfClone(lv.UID), "x")
 			for range 2 {
 				w.must(w.run(w.agent(), "b"))
 				w.see("copied", slices.Sorted(slices.Values([]string{"thick/uid-a-1 12", class + "/uid-b-2 16"}))...)
@@ -243,7 +244,7 @@ func (w *world) cloneThick() {
 	lv.Annotations[wellknown.CloneVolumeAnnotation] = "uid-a-1"
 	lv.Annotations[wellknown.FenceTimeAnnotation] = "x"
 	w.must(w.api.Update(w.Context(), lv))
-	w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
+	w.fence("a", fence.OfClone(lv.UID), "x")
 }
 
 // TestACloneWhoseSourceCouldChange: all data is copied and compared, but its source has been opened meanwhile.

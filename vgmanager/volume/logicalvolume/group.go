@@ -23,7 +23,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
@@ -104,8 +104,8 @@ func (g *GroupReconciler) resume(ctx context.Context) error {
 // leads reports whether an object has the request of a group snapshot to this node.
 func (g *GroupReconciler) leads(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
-	return ok && lv.Spec.NodeName == g.volumes.Node && lv.DeletionTimestamp.IsZero() && service.IsPendingInGroup(lv) &&
-		lv.Annotations[wellknown.GroupRequestAnnotation] != ""
+	return ok && lv.Spec.NodeName == g.volumes.Node && lv.DeletionTimestamp.IsZero() && view.GroupPending(lv) != "" &&
+		view.HasGroupRequest(lv)
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
@@ -118,11 +118,11 @@ func (g *GroupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := g.volumes.Live.Get(ctx, req.NamespacedName, leader); err != nil || !g.leads(leader) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	request, err := service.GroupRequestOf(leader)
+	request, err := view.GroupRequestOf(leader)
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	state, err := service.GroupStateOf(leader)
+	state, err := view.GroupStateOf(leader)
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
@@ -138,14 +138,14 @@ func (g *GroupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, client.IgnoreNotFound(link.Report(ctx, groupprotocol.State{Attempt: request.Attempt,
 			Phase: groupprotocol.Failed, Reason: message(err)}))
 	}
-	session := groupsnapshot.Session{Name: leader.Annotations[wellknown.GroupPendingAnnotation], Pairs: pairs,
+	session := groupsnapshot.Session{Name: view.GroupPending(leader), Pairs: pairs,
 		Taker: groupMembers{g, members}, Volumes: groupMembers{g, members}, Link: link}
 	return ctrl.Result{}, client.IgnoreNotFound(session.Act(ctx, request.Request, state))
 }
 
 // members reads the LogicalVolumes of a group on this node from the API server, by the names of their snapshots.
 func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.LogicalVolume,
-	request *service.GroupRequest) (map[string]*topolvmv1.LogicalVolume, []groupsnapshot.Pair, error) {
+	request *view.GroupRequest) (map[string]*topolvmv1.LogicalVolume, []groupsnapshot.Pair, error) {
 	members := map[string]*topolvmv1.LogicalVolume{}
 	var pairs []groupsnapshot.Pair
 	for _, member := range request.Members {
@@ -172,12 +172,11 @@ func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.Logical
 
 // belongs returns an error if a LogicalVolume does not belong to the group of leader on this node.
 func (g *GroupReconciler) belongs(lv, leader *topolvmv1.LogicalVolume) error {
-	id := leader.Annotations[wellknown.GroupPendingAnnotation]
+	id := view.GroupPending(leader)
 	switch {
 	case !lv.DeletionTimestamp.IsZero():
 		return fmt.Errorf("LogicalVolume %s of the group is being deleted", lv.Name)
-	case lv.Annotations[wellknown.GroupPendingAnnotation] != id, lv.Spec.NodeName != g.volumes.Node,
-		lv.Spec.Source == "":
+	case view.GroupPending(lv) != id, lv.Spec.NodeName != g.volumes.Node, lv.Spec.Source == "":
 		return fmt.Errorf("LogicalVolume %s is not a snapshot of group %s on node %s", lv.Name, id, g.volumes.Node)
 	}
 	return nil
@@ -281,7 +280,7 @@ func (l groupLink) Watch(ctx context.Context, seen func(groupprotocol.Request) b
 		if now.UID != l.leader.UID || !now.DeletionTimestamp.IsZero() {
 			return fmt.Errorf("LogicalVolume %s was deleted", l.leader.Name)
 		}
-		request, err := service.GroupRequestOf(now)
+		request, err := view.GroupRequestOf(now)
 		if err != nil {
 			return err
 		}

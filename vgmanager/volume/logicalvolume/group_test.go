@@ -21,7 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
@@ -99,7 +99,7 @@ func (n *groupNode) groups() *GroupReconciler {
 // request writes a request to the leader.
 func (n *groupNode) request(attempt int, phase groupprotocol.Phase) {
 	n.Helper()
-	text, err := json.Marshal(service.GroupRequest{Request: groupprotocol.Request{Attempt: attempt, Phase: phase,
+	text, err := json.Marshal(view.GroupRequest{Request: groupprotocol.Request{Attempt: attempt, Phase: phase,
 		Limit: time.Second}, Members: []string{"s1", "s2"}})
 	n.must(err)
 	n.annotate(wellknown.GroupRequestAnnotation, string(text))
@@ -123,7 +123,7 @@ func (n *groupNode) actTo(attempt int, phase groupprotocol.Phase, reason string)
 	for range 2 {
 		n.must(n.act())
 	}
-	got, err := service.GroupStateOf(n.get("s1"))
+	got, err := view.GroupStateOf(n.get("s1"))
 	n.must(err)
 	if got.Attempt != attempt || got.Phase != phase || !strings.Contains(got.Reason, reason) ||
 		(got.Reason != "") != (phase == groupprotocol.Failed) {
@@ -267,7 +267,7 @@ func TestARequestThatEndsTheSuspension(t *testing.T) {
 	n.during = func(n *groupNode) { n.request(2, groupprotocol.Prepare) }
 	n.request(1, groupprotocol.Lock)
 	n.must(n.act())
-	got, err := service.GroupStateOf(n.get("s1"))
+	got, err := view.GroupStateOf(n.get("s1"))
 	if err != nil || got.Attempt != 1 || got.Phase != groupprotocol.Failed {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -277,7 +277,7 @@ func TestARequestThatEndsTheSuspension(t *testing.T) {
 	n.during = func(n *groupNode) { n.must(n.api.Delete(n.Context(), n.get("s1"))) }
 	n.request(2, groupprotocol.Lock)
 	n.must(n.act())
-	if got, err := service.GroupStateOf(n.get("s1")); err != nil || got.Phase != groupprotocol.Failed {
+	if got, err := view.GroupStateOf(n.get("s1")); err != nil || got.Phase != groupprotocol.Failed {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	n.must(n.act())

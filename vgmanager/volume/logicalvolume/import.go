@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/lvtag"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -43,7 +43,7 @@ func (p *importer) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume
 	}
 	p.events.Clear(lv, importFailed.Reason, createFailed.Reason)
 	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
-		lv.Annotations[wellknown.ClaimAnnotation])
+		view.Claim(lv))
 	return ctrl.Result{}, p.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID = volume
 		s.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
@@ -105,8 +105,7 @@ func (p *importer) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, 
 func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
 	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, wellknown.EncryptionTagPrefix) })
 	if at >= 0 {
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.EncryptionAnnotation,
-			strings.TrimPrefix(tags[at], wellknown.EncryptionTagPrefix))
+		view.SetEncryption(lv, strings.TrimPrefix(tags[at], wellknown.EncryptionTagPrefix))
 	}
 }
 
@@ -122,8 +121,7 @@ func (p *importer) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, vol
 		if other.UID == lv.UID || other.Spec.NodeName != p.Node {
 			continue
 		}
-		imported := other.Annotations[wellknown.ImportAnnotation] == volume && other.CreationTimestamp.Before(
-			&lv.CreationTimestamp)
+		imported := view.Import(other) == volume && other.CreationTimestamp.Before(&lv.CreationTimestamp)
 		if identity.Name(other) == volume || imported {
 			return status.Errorf(
 				codes.Unavailable, "logical volume %s belongs to LogicalVolume %s: delete this object "+

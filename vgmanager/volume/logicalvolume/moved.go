@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -74,7 +74,7 @@ func (m *mover) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (i
 	if err := m.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
-	target := lv.Annotations[wellknown.AdoptAnnotation]
+	target := view.Adopts(lv)
 	found, err := m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
 	if status.Code(err) == codes.NotFound {
 		found, err = m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, target)
@@ -86,7 +86,7 @@ func (m *mover) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (i
 	if err != nil {
 		return 0, err
 	}
-	claim := cmp.Or(lv.Annotations[wellknown.ClaimAnnotation], identity.ClaimOf(found.Tags))
+	claim := cmp.Or(view.Claim(lv), identity.ClaimOf(found.Tags))
 	tags := append(identity.Tags(lv, m.Cluster, claim), identity.SpreadTags(lv)...)
 	return m.Volumes.Adopt(ctx, lv.Spec.DeviceClass, identity.Name(lv), target, tags)
 }
@@ -129,10 +129,9 @@ func (m *mover) retireBeforeRemoval(ctx context.Context, lv *topolvmv1.LogicalVo
 // another node now and has its logical volume there. It returns the size in bytes, NotFound if there is no such logical
 // volume, or errNotMoved.
 func (m *mover) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (int64, error) {
-	volume, move, valid := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
-	if !valid || volume == "" || move == "" {
-		return 0, status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s is %q, must be VOLUME-ID/UID",
-			wellknown.RetireAnnotation, lv.Name, lv.Annotations[wellknown.RetireAnnotation])
+	volume, move, err := view.Retired(lv)
+	if err != nil {
+		return 0, status.Error(codes.InvalidArgument, err.Error())
 	}
 	found, err := m.Volumes.FindLV(ctx, lv.Spec.DeviceClass, string(lv.UID))
 	if status.Code(err) == codes.NotFound {
@@ -149,7 +148,7 @@ func (m *mover) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 			return 0, status.Errorf(codes.Unavailable, "logical volume %s is retired: %v", volume, err)
 		}
 	}
-	if lv.Annotations[wellknown.MoveBackAnnotation] == m.Node {
+	if view.MoveBack(lv) == m.Node {
 		move = "" // This node was lost: it could not fence the volume.
 	}
 	return m.Volumes.Retire(ctx, engine.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
@@ -173,7 +172,7 @@ func (m *mover) movedAway(ctx context.Context, owner, volume string) error {
 	case lv.Spec.NodeName == m.Node:
 		return &notMovedError{text: "LogicalVolume " + owner + " is on node " + m.Node +
 			", so its logical volume " + volume + " is not retired"}
-	case lv.Annotations[wellknown.AdoptAnnotation] != "":
+	case view.Adopts(lv) != "":
 		return status.Errorf(codes.Unavailable, "node %s does not use its logical volume of LogicalVolume %s yet",
 			lv.Spec.NodeName, owner)
 	}

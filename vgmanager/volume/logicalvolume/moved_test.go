@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/audit"
@@ -70,9 +70,9 @@ func (w *world) round(source, base string) {
 }
 
 // record returns the record of the round of the target.
-func (w *world) record() v1alpha1.CopyRecord {
+func (w *world) record() view.CopyRecord {
 	w.Helper()
-	record, err := v1alpha1.ParseCopyRecord(w.get("t").Annotations[wellknown.CopiedAnnotation])
+	record, err := view.Copied(w.get("t"))
 	w.must(err)
 	return record
 }

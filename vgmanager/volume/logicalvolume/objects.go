@@ -2,7 +2,6 @@ package logicalvolume
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -12,17 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -39,8 +37,7 @@ func (o *objects) ours(object client.Object) bool {
 	if !ok || lv.Spec.NodeName != o.Node {
 		return false
 	}
-	_, pending := lv.Annotations[wellknown.PendingDeletionAnnotation]
-	return !pending || service.IsPendingInGroup(lv)
+	return !view.IsPendingDeletion(lv) || view.GroupPending(lv) != ""
 }
 
 // mark adds the finalizer and the label to an object that does not have them, before a volume is created, so that no
@@ -62,7 +59,7 @@ func (o *objects) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, 
 
 // ownTags returns the tags that identify an object as the owner of a logical volume.
 func (o *objects) ownTags(lv *topolvmv1.LogicalVolume) []string {
-	return identity.Tags(lv, o.Cluster, lv.Annotations[wellknown.ClaimAnnotation])
+	return identity.Tags(lv, o.Cluster, view.Claim(lv))
 }
 
 // newTags returns the tags of a new logical volume that describe its object.
@@ -142,13 +139,11 @@ func message(err error) string {
 }
 
 // writeRecord writes the record of a round if it has changed.
-func (o *objects) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord) error {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode the record of a copy: %w", err)
-	}
+func (o *objects) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume, record view.CopyRecord) error {
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.CopiedAnnotation, string(text))
+	if err := view.SetCopied(lv, record); err != nil {
+		return err
+	}
 	return o.patchRecord(ctx, lv, before)
 }
 

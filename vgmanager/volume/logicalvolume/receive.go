@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -51,7 +51,7 @@ type copying struct {
 	// node is the node of the source. It is "" if the source has to be read.
 	node string
 	// record gets the progress of the round.
-	record *v1alpha1.CopyRecord
+	record *view.CopyRecord
 }
 
 // base returns the snapshot whose data the target is to have before the round, or "" if all data is copied.
@@ -59,7 +59,7 @@ func (c copying) base() string {
 	if !identity.IsTarget(c.lv) {
 		return ""
 	}
-	return c.lv.Annotations[wellknown.CopyBaseAnnotation]
+	return view.CopyBase(c.lv)
 }
 
 // receive brings the logical volume of the target of a move to the source that its spec names, a snapshot or a fenced
@@ -88,10 +88,10 @@ func (r *receiver) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 }
 
 // recordOf returns the record of the present round of a target, with what the annotation says about it.
-func recordOf(lv *topolvmv1.LogicalVolume) v1alpha1.CopyRecord {
-	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[wellknown.CopiedAnnotation])
+func recordOf(lv *topolvmv1.LogicalVolume) view.CopyRecord {
+	record, err := view.Copied(lv)
 	if err != nil || record.Source != lv.Spec.Source {
-		return v1alpha1.CopyRecord{Source: lv.Spec.Source}
+		return view.CopyRecord{Source: lv.Spec.Source}
 	}
 	record.Error, record.Finished = "", false
 	return record
@@ -159,7 +159,7 @@ func (r *receiver) recreateTarget(ctx context.Context, lv *topolvmv1.LogicalVolu
 }
 
 // complete completes the record of a round. size is the size of the target in bytes, if that of the source is unknown.
-func complete(record *v1alpha1.CopyRecord, size uint64) {
+func complete(record *view.CopyRecord, size uint64) {
 	if record.SizeBytes == 0 {
 		record.SizeBytes = size
 	}

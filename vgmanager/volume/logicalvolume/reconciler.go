@@ -21,10 +21,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -159,7 +160,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if !lv.DeletionTimestamp.IsZero() {
 		return r.remover.remove(ctx, lv)
 	}
-	if lv.Status.VolumeID == "" && service.IsPendingInGroup(lv) {
+	if lv.Status.VolumeID == "" && view.GroupPending(lv) != "" {
 		return ctrl.Result{}, nil // GroupReconciler creates it
 	}
 	marked, err := r.mark(ctx, lv)
@@ -183,8 +184,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return r.move(ctx, lv)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		return r.importer.refused(ctx, lv)
-	case lv.Status.VolumeID == "" && lv.Annotations[wellknown.ImportAnnotation] != "":
-		return r.importer.take(ctx, lv, lv.Annotations[wellknown.ImportAnnotation])
+	case lv.Status.VolumeID == "" && view.Import(lv) != "":
+		return r.importer.take(ctx, lv, view.Import(lv))
 	case lv.Status.VolumeID == "":
 		return r.createUnlessRestored(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
@@ -222,9 +223,9 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 		r.events.Emit(lv, createFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
 	}
-	if _, unclaimed := lv.Annotations[wellknown.UnclaimedAnnotation]; unclaimed {
+	if view.IsUnclaimed(lv) {
 		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
-			"its logical volume is not created", lv.Annotations[wellknown.ClaimAnnotation]))
+			"its logical volume is not created", view.Claim(lv)))
 	}
 	if err := r.checkLimits(lv); err != nil {
 		r.events.Emit(lv, createFailed, r.Node, message(err))
@@ -236,13 +237,13 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 // checkLimits returns an error if a volume has I/O limits that this node cannot apply. The provisioner then selects
 // another node.
 func (r *Reconciler) checkLimits(lv *topolvmv1.LogicalVolume) error {
-	text := lv.Annotations[wellknown.IOLimitsAnnotation]
-	limits, err := v1alpha1.ParseIOLimits(text)
+	text := view.IOLimitsOf(lv).Requested
+	limits, err := iolimits.Parse(text)
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s: %v",
 			wellknown.IOLimitsAnnotation, lv.Name, err)
 	}
-	if limits == (v1alpha1.IOLimits{}) {
+	if limits == (iolimits.Limits{}) {
 		return nil
 	}
 	if err := r.SupportsLimits(); err != nil {
@@ -367,10 +368,10 @@ func checkFileSystem(lv *topolvmv1.LogicalVolume, content []string) error {
 	if lv.Spec.AccessType == accessTypeOfSnapshot {
 		return nil
 	}
-	source := cmp.Or(lv.Annotations[wellknown.CopyOfAnnotation], lv.Spec.Source)
+	source := cmp.Or(view.CopyOf(lv), lv.Spec.Source)
 	for _, tag := range content {
 		if have, is := strings.CutPrefix(tag, wellknown.FormattedTagPrefix); is {
-			return service.SameFileSystem(source, have, lv.Annotations[wellknown.FileSystemAnnotation])
+			return service.SameFileSystem(source, have, view.FileSystem(lv))
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/identity"
 )
@@ -42,7 +42,7 @@ func (r *remover) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return r.fail(ctx, lv, err)
 	}
-	if service.IsPendingInGroup(lv) {
+	if view.GroupPending(lv) != "" {
 		r.grouping.Lock()
 		defer r.grouping.Unlock()
 	}
@@ -129,8 +129,7 @@ func (r *remover) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 // takenBack returns an error if a logical volume was retired and is to be that of the volume again, or if that is
 // unknown. The volume that has adopted it gave it its own name, and a volume that no longer exists needs none.
 func (r *remover) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if lv.Annotations[wellknown.RetireAnnotation] == "" || lv.Annotations[wellknown.MoveBackAnnotation] == "" ||
-		lv.Annotations[wellknown.MoveBackAnnotation] == r.Node {
+	if !view.IsRetired(lv) || view.MoveBack(lv) == "" || view.MoveBack(lv) == r.Node {
 		return nil
 	}
 	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, identity.Name(lv))
@@ -140,7 +139,7 @@ func (r *remover) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	if err != nil {
 		return err
 	}
-	volume, _, _ := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
+	volume, _, _ := view.Retired(lv)
 	err = r.noOther(ctx, "the volume of the retired logical volume "+identity.Name(lv),
 		func(other *topolvmv1.LogicalVolume) error {
 			if other.UID == lv.UID || identity.Name(other) != volume {
@@ -195,9 +194,8 @@ func (r *remover) eraseTarget(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 func (r *remover) unadopted(ctx context.Context, target *topolvmv1.LogicalVolume) error {
 	what := "one that was moved to logical volume " + identity.Name(target)
 	return r.noOther(ctx, what, func(lv *topolvmv1.LogicalVolume) error {
-		owns := lv.Status.VolumeID == identity.Name(target) && lv.Spec.NodeName == r.Node &&
-			lv.Annotations[wellknown.AdoptAnnotation] != ""
-		if !owns && lv.Annotations[wellknown.AdoptAnnotation] != string(target.UID) {
+		owns := lv.Status.VolumeID == identity.Name(target) && lv.Spec.NodeName == r.Node && view.Adopts(lv) != ""
+		if !owns && view.Adopts(lv) != string(target.UID) {
 			return nil
 		}
 		return status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has not adopted "+

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // propose names the existing snapshot of a restored object in an annotation. It always returns an error: with the code
@@ -23,7 +24,7 @@ func (p *importer) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, sna
 	if err := p.untaken(ctx, lv, snapshot); err != nil {
 		return err
 	}
-	if lv.Annotations[wellknown.ExistingVolumeAnnotation] != snapshot {
+	if view.ExistingVolume(lv) != snapshot {
 		before := lv.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.ExistingVolumeAnnotation, snapshot)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

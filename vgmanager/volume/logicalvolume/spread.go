@@ -5,10 +5,9 @@ import (
 	"strings"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // setSpread records in an object how its existing logical volume is kept apart, if the object does not say it. A tag
@@ -18,11 +17,9 @@ func setSpread(lv *topolvmv1.LogicalVolume, tags []string) {
 	if at < 0 || lv.Annotations[wellknown.SpreadAnnotation] != "" {
 		return
 	}
-	spread, ok := v1alpha1.ParseSpread(strings.TrimPrefix(tags[at], wellknown.SpreadTagPrefix))
-	namespace, _, _ := strings.Cut(lv.Annotations[wellknown.ClaimAnnotation], "/")
-	if !ok || namespace == "" || !strings.HasPrefix(spread.Group, namespace+"/") {
-		return
+	spread, ok := view.ParseSpread(strings.TrimPrefix(tags[at], wellknown.SpreadTagPrefix))
+	claim, _ := view.ClaimKey(lv)
+	if ok && claim.Namespace != "" && strings.HasPrefix(spread.Group, claim.Namespace+"/") {
+		view.SetSpread(lv, spread)
 	}
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, spread.String())
-	metav1.SetMetaDataLabel(&lv.ObjectMeta, v1alpha1.SpreadGroupHashLabel, spread.GroupHash())
 }

@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -85,10 +85,10 @@ func TestTheSpreadOfAnImportedVolume(t *testing.T) {
 			t.Errorf("%s: got %q for %q", name, got, lv.Status.VolumeID)
 		}
 		want := ""
-		if spread, ok := v1alpha1.ParseSpread(row.want); ok && row.annotation == "" {
+		if spread, ok := view.ParseSpread(row.want); ok && row.annotation == "" {
 			want = spread.GroupHash()
 		}
-		if got := lv.Labels[v1alpha1.SpreadGroupHashLabel]; got != want {
+		if got := lv.Labels[wellknown.SpreadGroupHashLabel]; got != want {
 			t.Errorf("%s: got the label %q", name, got)
 		}
 	}

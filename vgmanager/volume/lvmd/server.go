@@ -118,16 +118,3 @@ func message(lv *lvm.LV) *proto.LogicalVolume {
 		Tags: lv.Tags, Path: lv.Path, Attr: string(lv.Attr),
 	}
 }
-
-// Volumes finds volumes as TopoLVM's message, for the CSI node service.
-type Volumes struct{ *engine.Engine }
-
-// FindLV returns a volume of a class. An active volume has its device number. FindLV returns NotFound if the volume
-// does not exist.
-func (v Volumes) FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error) {
-	lv, err := v.Engine.FindLV(ctx, class, name)
-	if err != nil {
-		return nil, err
-	}
-	return message(lv), nil
-}

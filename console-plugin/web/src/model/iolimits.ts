@@ -1,4 +1,4 @@
-// The I/O limits of a volume, as the CSI controller and the node agent record them at its LogicalVolume (api/v1alpha1/iolimits.go).
+// The I/O limits of a volume, as the CSI controller and the node agent record them at its LogicalVolume (internal/volume/view/limits.go).
 import { IO_LIMITS_ANNOTATION, IO_LIMITS_ERROR_ANNOTATION, IO_LIMITS_IN_FORCE_ANNOTATION, type LogicalVolume } from '../api/types';
 import { msg, type Message } from './message';
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 )
 
@@ -131,7 +132,7 @@ func (o *Objects) AddClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) error
 	err := paging.Each(ctx, o.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			source, claim := list.Items[i].Spec.CSI, list.Items[i].Spec.ClaimRef
-			if source != nil && v1alpha1.IsDriver(source.Driver) && claim != nil {
+			if source != nil && view.IsDriver(source.Driver) && claim != nil {
 				claims[source.VolumeHandle] = claim.Namespace + "/" + claim.Name
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -15,10 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -70,7 +70,7 @@ func addPersistentVolume(o state.Owners, pv *corev1.PersistentVolume) {
 	source := pv.Spec.CSI
 	if source == nil || source.Driver != wellknown.DriverName {
 		o.Names[pv.Name] = ""
-		if source != nil && v1alpha1.IsDriver(source.Driver) {
+		if source != nil && view.IsDriver(source.Driver) {
 			addEarlier(o, source.VolumeHandle, fmt.Sprintf("PersistentVolume %s of the driver %s", pv.Name,
 				source.Driver))
 		}
@@ -79,7 +79,7 @@ func addPersistentVolume(o state.Owners, pv *corev1.PersistentVolume) {
 	o.Of[source.VolumeHandle] = "PersistentVolume " + pv.Name
 	o.Names[pv.Name] = source.VolumeHandle
 	owner := o.Volumes[source.VolumeHandle]
-	owner.PersistentVolume, owner.VolumeNode = pv.Name, v1alpha1.NodeOfVolume(pv)
+	owner.PersistentVolume, owner.VolumeNode = pv.Name, view.NodeOfVolume(pv)
 	if claim := pv.Spec.ClaimRef; claim != nil {
 		owner.Claim = claim.Namespace + "/" + claim.Name
 	}
@@ -89,15 +89,14 @@ func addPersistentVolume(o state.Owners, pv *corev1.PersistentVolume) {
 func addLogicalVolume(o state.Owners, lv *topolvmv1.LogicalVolume) {
 	described := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 	// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
-	retired, _, _ := strings.Cut(lv.Annotations[wellknown.RetireAnnotation], "/")
-	for _, volume := range []string{string(lv.UID), lv.Annotations[wellknown.ExistingVolumeAnnotation],
-		lv.Annotations[wellknown.ImportAnnotation], lv.Annotations[wellknown.MoveVolumeAnnotation], retired,
-		lv.Status.VolumeID} {
+	retired, _, _ := view.Retired(lv)
+	for _, volume := range []string{string(lv.UID), view.ExistingVolume(lv), view.Import(lv), view.MoveVolume(lv),
+		retired, lv.Status.VolumeID} {
 		if volume != "" {
 			o.Of[volume] = described
 		}
 	}
-	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[wellknown.ImportAnnotation], string(lv.UID))
+	volume := cmp.Or(lv.Status.VolumeID, view.Import(lv), string(lv.UID))
 	if _, named := o.Names[lv.Name]; !named {
 		o.Names[lv.Name] = volume
 	}
@@ -110,20 +109,20 @@ func addLogicalVolume(o state.Owners, lv *topolvmv1.LogicalVolume) {
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=configmaps,resourceNames=lvms-deleted-volumes,verbs=get
 
 // ReadDeletions reads the records of deleted volumes from the API server.
-func (o *Objects) ReadDeletions(ctx context.Context) (map[string]v1alpha1.DeletedVolume, error) {
+func (o *Objects) ReadDeletions(ctx context.Context) (map[string]removednode.DeletedVolume, error) {
 	object := &corev1.ConfigMap{}
-	err := o.Live.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: v1alpha1.DeletedVolumesConfigMap}, object)
+	err := o.Live.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: removednode.DeletedVolumes}, object)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", v1alpha1.DeletedVolumesConfigMap, err)
+		return nil, fmt.Errorf("read ConfigMap %s: %w", removednode.DeletedVolumes, err)
 	}
-	records := map[string]v1alpha1.DeletedVolume{}
+	records := map[string]removednode.DeletedVolume{}
 	for key, value := range object.Data {
-		d := v1alpha1.DeletedVolume{}
+		d := removednode.DeletedVolume{}
 		if err := json.Unmarshal([]byte(value), &d); err != nil || d.Volume == "" || d.UID == "" || d.Time.IsZero() ||
-			key != v1alpha1.DeletedVolumeKey(d.Volume) {
+			key != removednode.DeletedVolumeKey(d.Volume) {
 			log.FromContext(ctx).Info("a record of a deleted volume cannot be used", "configMap", object.Name,
 				"name", key)
 			continue

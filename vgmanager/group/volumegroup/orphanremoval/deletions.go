@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/orphans"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -30,7 +32,7 @@ const deletionsAge = 10 * time.Minute
 // deletions are the records of deleted volumes that were last read.
 type deletions struct {
 	time    time.Time
-	records map[string]v1alpha1.DeletedVolume
+	records map[string]removednode.DeletedVolume
 }
 
 // LVM changes logical volumes.
@@ -66,7 +68,7 @@ type Removal struct {
 // volume group has orphans. If something cannot be read, nothing is removed.
 func (p *Removal) Observe(ctx context.Context, d state.Desired, s state.NodeState,
 	maxAge time.Duration) state.Orphans {
-	if _, set := d.Spec.DeletedVolumeRetention.Duration(); !set || d.Deleting || !p.hasOrphans(d.Name) {
+	if _, set := classspec.Retention(d.Spec.DeletedVolumeRetention); !set || d.Deleting || !p.hasOrphans(d.Name) {
 		return s.Orphans
 	}
 	if maxAge == 0 || p.Now().Sub(p.deletions.time) > deletionsAge {

@@ -3,8 +3,8 @@ package plan
 import (
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
 )
 
@@ -13,7 +13,7 @@ func TestTheEngineReadsTheTagsOfTheAPI(t *testing.T) {
 	for scope, devices := range map[string]bool{wellknown.SpreadDevice: true, wellknown.SpreadNode: false} {
 		for policy, required := range map[string]bool{wellknown.SpreadRequired: true,
 			wellknown.SpreadPreferred: false} {
-			tag := wellknown.SpreadTagPrefix + v1alpha1.Spread{Group: "ns/a:b", Scope: scope, Policy: policy}.String()
+			tag := wellknown.SpreadTagPrefix + view.Spread{Group: "ns/a:b", Scope: scope, Policy: policy}.String()
 			want := deviceclass.Spread{Group: "ns/a:b", Devices: devices, Required: required}
 			if got := deviceclass.SpreadOf([]string{"lvms.uid=u", tag}); got != want {
 				t.Errorf("%s: got %+v, want %+v", tag, got, want)

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -74,7 +75,7 @@ func NewAcceptPlan(d state.Desired, s state.NodeState, created metav1.Time) (p *
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID,
 		KeptVolumeCount: int32(len(vg.LVs)),
 		MetadataSource:  fmt.Sprintf("the devices, change %d of the volume group", vg.Seqno)}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryAcceptMetadata, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryAcceptMetadata, d.Node, d.Name, p)
 	return p, ""
 }
 

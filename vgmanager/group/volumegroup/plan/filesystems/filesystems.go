@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -313,7 +314,7 @@ func newPlan(d state.Desired, s state.NodeState, vg *lvm.VG, targets []*lvm.LV,
 		v.Claim, v.FSType, v.Finding = recovery.ClaimOf(targets[i]), result.Kind, result.Finding
 	}
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, nil))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryCheckFileSystems, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryCheckFileSystems, d.Node, d.Name, p)
 	return p, ""
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/lostdevices"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -175,7 +176,7 @@ func newPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	if vg != nil {
 		p.VolumeGroupUUID, p.KeptVolumeCount = vg.UUID, int32(len(vg.LVs))
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreLabels, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryRestoreLabels, d.Node, d.Name, p)
 	if vg != nil {
 		return p, ""
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -104,7 +105,7 @@ func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 	slices.SortFunc(p.Devices, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(p.LostVolumes, func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) })
 	p.LostVolumeCount = int32(len(p.LostVolumes))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRemoveLostDevices, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryRemoveLostDevices, d.Node, d.Name, p)
 	if inPools := len(p.ThinPools) > 0; len(p.LostVolumes) > v1alpha1.MaxLostVolumes && !inPools {
 		return nil, fmt.Sprintf("volume group %s on node %s has lost %d volumes, and a plan can have only %d: delete "+
 			"claims of lost volumes", d.Name, d.Node, len(p.LostVolumes), v1alpha1.MaxLostVolumes)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/devicerequests"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
@@ -154,7 +155,7 @@ func (r *Requests) follow(s state.NodeState, pv lvm.PV, move *lvm.Move) state.Ac
 
 // StartMove starts to move the extents of a device to others.
 func (r *Requests) StartMove(d state.Desired, vg *lvm.VG, pv lvm.PV) state.Action {
-	least, why := v1alpha1.MinimumDevices(nil, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
+	least, why := classspec.MinimumDevices(nil, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	if why := unmovableCache(vg, pv); why != "" {
 		r.block(d, pv, why)
 		return state.Action{}
@@ -186,7 +187,7 @@ func (r *Requests) StartMove(d state.Desired, vg *lvm.VG, pv lvm.PV) state.Actio
 // keepReason returns why an empty device must stay in the group, or "".
 func keepReason(d state.Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
-	least, why := v1alpha1.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
+	least, why := classspec.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	switch {
 	case left < 1:
 		return "it is the only device of the volume group: remove the device class instead"
@@ -318,7 +319,7 @@ func (r *Requests) noteGrown(s state.NodeState, vg *lvm.VG) {
 // Like thinpool.GrownSize, it ignores what is left by rounding.
 func (r *Requests) noteUnusable(d state.Desired, vg *lvm.VG) {
 	config := d.Spec.ThinPoolConfig
-	if config == nil || config.DataStripes() <= 1 || vg.ThinPool(config.Name) == nil {
+	if config == nil || classspec.Stripes(config.Stripes) <= 1 || vg.ThinPool(config.Name) == nil {
 		return
 	}
 	ignored := vg.Size / 100
@@ -332,7 +333,7 @@ func (r *Requests) noteUnusable(d state.Desired, vg *lvm.VG) {
 		}
 		r.Notes[pv.UUID] = state.DeviceNote{State: v1alpha1.PhysicalVolumeReady, Message: fmt.Sprintf(
 			"%s of it is not used: the data of the thin pool is striped over %d devices, and too few devices have "+
-				"free space: add more devices", state.Quantity(pv.Free), config.DataStripes())}
+				"free space: add more devices", state.Quantity(pv.Free), classspec.Stripes(config.Stripes))}
 	}
 }
 

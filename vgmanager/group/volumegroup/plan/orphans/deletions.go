@@ -6,6 +6,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -16,7 +17,7 @@ import (
 // about the LogicalVolume for which the logical volume was last tagged: a logical volume that was imported since has
 // the UID of another LogicalVolume, and is kept even if etcd is restored from a backup without that object.
 func RemovalTimes(d state.Desired, s state.NodeState) map[string]time.Time {
-	retention, set := d.Spec.DeletedVolumeRetention.Duration()
+	retention, set := classspec.Retention(d.Spec.DeletedVolumeRetention)
 	vg := ownership.GroupOf(d, s)
 	if !set || vg == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -41,7 +42,7 @@ func NewPlan(d state.Desired, s state.NodeState, created metav1.Time) (p *v1alph
 	}
 	p.LostVolumeCount = int32(len(p.LostVolumes))
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, p.LostVolumes))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryDeleteOrphans, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryDeleteOrphans, d.Node, d.Name, p)
 	return p, ""
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -28,16 +29,16 @@ func SetPlacement(class *deviceclass.Class, config *v1alpha1.ThickConfig) {
 	if config.Allocation == v1alpha1.AllocationSingleDevice {
 		class.Allocation = deviceclass.AllocationSingleDevice
 	}
-	if stripes := uint(config.DataStripes()); stripes > 1 {
+	if stripes := uint(classspec.Stripes(config.Stripes)); stripes > 1 {
 		class.Stripe = &stripes
-		class.StripeSize = fmt.Sprintf("%dk", config.StripeBytes()>>10)
+		class.StripeSize = fmt.Sprintf("%dk", classspec.StripeBytes(config.StripeSize)>>10)
 	}
 	class.LVCreateOptions = slices.Clone(config.LVCreateOptions)
 }
 
 // ThickProblems reports that no volume can be created, because the volume group has fewer devices than stripes.
 func ThickProblems(d state.Desired, vg *lvm.VG) []state.Problem {
-	least, why := v1alpha1.MinimumDevices(nil, nil, d.Spec.ThickConfig)
+	least, why := classspec.MinimumDevices(nil, nil, d.Spec.ThickConfig)
 	if len(vg.PVs) >= least {
 		return nil
 	}

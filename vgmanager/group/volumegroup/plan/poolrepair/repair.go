@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -37,7 +38,7 @@ func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 		Repair: v1alpha1.RepairExtend, ThinPools: recovery.Volumes([]*lvm.LV{&pool.LV}, nil)}
 	if thinpool.IsOnlyFull(pool) {
 		p.KeptVolumeCount = int32(len(pool.Volumes))
-		p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
+		p.ID = recoveryplan.ID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
 		return p, "", false
 	}
 	if waiting := thinpool.Readiness(s, vg, pool); waiting != "" {
@@ -57,7 +58,7 @@ func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 		return nil, fmt.Sprintf("%s has lost %d volumes, %d are damaged, and a plan can have only %d of each", name,
 			len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryRepairThinPool, d.Node, d.Name, p)
 	return p, "", false
 }
 

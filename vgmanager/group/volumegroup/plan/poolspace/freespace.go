@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -53,7 +54,7 @@ func newPlan(d state.Desired, s state.NodeState, vg *lvm.VG, pool *lvm.ThinPool,
 		MountedVolumes: mounted[:min(len(mounted), v1alpha1.MaxLostVolumes)], MountedVolumeCount: int32(len(mounted))}
 	p.ThinPools[0].AllocatedBytes = int64(thinpool.Allocated(&pool.LV))
 	// The ID does not depend on the mounted volumes: Pods come and go, and no volume is lost.
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryFreePoolSpace, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryFreePoolSpace, d.Node, d.Name, p)
 	return p, ""
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -19,12 +20,12 @@ func Options(raid *v1alpha1.RAIDConfig) []string {
 	mirrors := 0
 	stripes := 0
 	stripeSize := int64(0)
-	if raid.Copies() > 0 {
-		mirrors = raid.Copies()
+	if classspec.RAIDCopies(raid) > 0 {
+		mirrors = classspec.RAIDCopies(raid)
 	}
 	if raid.Type != v1alpha1.RAIDType1 {
-		stripes = raid.DataStripes()
-		stripeSize = raid.StripeBytes()
+		stripes = classspec.RAIDStripes(raid)
+		stripeSize = classspec.RAIDStripeBytes(raid)
 	}
 	return deviceclass.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
@@ -32,7 +33,7 @@ func Options(raid *v1alpha1.RAIDConfig) []string {
 // StartProblem returns why a device class cannot start with a number of devices, or "": it is not sufficient, or the
 // kernel does not support RAID.
 func StartProblem(d state.Desired, s state.NodeState, devices int) string {
-	least, why := v1alpha1.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
+	least, why := classspec.MinimumDevices(d.Spec.RAIDConfig, d.Spec.ThinPoolConfig, d.Spec.ThickConfig)
 	switch {
 	case devices < least:
 		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+

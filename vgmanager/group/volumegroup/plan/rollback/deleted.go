@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/labels"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
@@ -58,7 +59,7 @@ func newDeletedPlan(d state.Desired, s state.NodeState, objects []v1alpha1.Recov
 		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: uuid, Name: health.Unassigned(s, uuid).Name,
 			DeviceID: state.BeforeOf(s, uuid).DeviceID})
 	}
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
 	labels.CountVolumes(p, s.Metadata.Archive.Metadata, objects)
 	return p, ""
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -204,7 +205,7 @@ func NewPlan(d state.Desired, s state.NodeState, objects []v1alpha1.RecoveryVolu
 			where, len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
 	// The source can move from LVM's backup to its archive meanwhile, and stays the same metadata.
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryRestoreMetadata, d.Node, d.Name, p)
 	p.MetadataSource = recovery.Describe(r.Earlier)
 	addNowhere(p, r, objects)
 	return p, "", false

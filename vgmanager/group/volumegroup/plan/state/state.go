@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/removednode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/deviceclass"
@@ -139,7 +140,7 @@ type Orphans struct {
 	// Deletions has the LogicalVolumes that were deleted while their node did not exist, by the name of the logical
 	// volume, if deletedVolumeRetention is set and there are orphans. Expired are the names of the logical volumes that
 	// are to be removed because of it.
-	Deletions map[string]v1alpha1.DeletedVolume
+	Deletions map[string]removednode.DeletedVolume
 	Expired   []string
 	// Erasing are the names of the logical volumes that the agent is erasing before their removal, and so has open.
 	// Waits is what a removal that was begun in this reconcile waits for, or "".

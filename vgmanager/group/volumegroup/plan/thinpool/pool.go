@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -23,7 +24,7 @@ const maxChunk lvm.Bytes = 1 << 30
 // of discards.
 func Action(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
 	if vg.LV(config.Name) == nil {
-		if config.DataStripes() > 1 && stripedSize(config, vg) == 0 {
+		if classspec.Stripes(config.Stripes) > 1 && stripedSize(config, vg) == 0 {
 			return state.Action{}
 		}
 		return state.Action{Kind: state.CreatePool, Change: Options(config, vg)}
@@ -37,7 +38,8 @@ func Action(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
 	}
 	if size := max(GrownSize(config, vg, pool), extendedSize(config, vg, pool)); size > 0 {
 		return state.Action{Kind: state.ExtendPool, Change: lvm.LVExtend{VG: vg.Name, Name: pool.Name, Size: size,
-			Stripes: config.DataStripes(), StripeSize: lvm.Bytes(config.StripeBytes())}}
+			Stripes:    classspec.Stripes(config.Stripes),
+			StripeSize: lvm.Bytes(classspec.StripeBytes(config.StripeSize))}}
 	}
 	if mode := discardsWanted(config); mode != "" && pool.Discards != mode && pool.Discards != lvm.DiscardsIgnore {
 		return state.Action{Kind: state.SetDiscards,
@@ -85,7 +87,7 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	if !growsAt(config, pool.DataPercent) || vg.ExtentSize == 0 {
 		return 0
 	}
-	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	unit := vg.ExtentSize * lvm.Bytes(classspec.Stripes(config.Stripes))
 	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(unit)
 	room := min(DataRoom(config, vg), MaxPoolSize(pool.ChunkSize)-pool.Size)
 	step = min(step, room/unit*unit)
@@ -129,7 +131,7 @@ func metadataWanted(config *v1alpha1.ThinPoolConfig) lvm.Bytes {
 	case config.MetadataSizeCalculationPolicy != v1alpha1.SizeCalculationStatic:
 		return 0
 	case config.MetadataSize == nil:
-		return lvm.Bytes(v1alpha1.DefaultMetadataSize)
+		return lvm.Bytes(classspec.DefaultMetadataSize)
 	}
 	return lvm.Bytes(config.MetadataSize.Value())
 }
@@ -147,7 +149,7 @@ func GrownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 		return 0
 	}
 	share := min(vg.Size/100*lvm.Bytes(config.SizePercent)-2*pool.MetadataSize, MaxPoolSize(pool.ChunkSize))
-	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	unit := vg.ExtentSize * lvm.Bytes(classspec.Stripes(config.Stripes))
 	growth := min(share-pool.Size, DataRoom(config, vg)) / unit * unit
 	if growth <= vg.Size/100 {
 		return 0
@@ -163,9 +165,9 @@ func Options(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.LVCreateThinPool {
 		ChunkSize:    chunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
 		MetadataSize: metadataWanted(config), Discards: discardsWanted(config),
 	}
-	if config.DataStripes() > 1 {
+	if classspec.Stripes(config.Stripes) > 1 {
 		options.Size, options.PercentFree = stripedSize(config, vg), 0
-		options.Stripes, options.StripeSize = config.DataStripes(), lvm.Bytes(config.StripeBytes())
+		options.Stripes, options.StripeSize = classspec.Stripes(config.Stripes), lvm.Bytes(classspec.StripeBytes(config.StripeSize))
 	}
 	return options
 }
@@ -179,7 +181,7 @@ func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	case config.ChunkSize != nil:
 		return lvm.Bytes(config.ChunkSize.Value())
 	}
-	chunk := lvm.Bytes(v1alpha1.DefaultChunkSize)
+	chunk := lvm.Bytes(classspec.DefaultChunkSize)
 	for chunk < maxChunk && size > MaxPoolSize(chunk)/2 {
 		chunk *= 2
 	}
@@ -190,7 +192,7 @@ func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 // and rejects a pool that requires more than the maximum metadata size (lib/metadata/thin_manip.c).
 func MaxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	if chunk == 0 {
-		chunk = lvm.Bytes(v1alpha1.DefaultChunkSize)
+		chunk = lvm.Bytes(classspec.DefaultChunkSize)
 	}
 	return MaxPoolMetadata / 64 * chunk
 }

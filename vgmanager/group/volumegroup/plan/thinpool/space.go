@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -42,7 +43,7 @@ func Extensible(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool)
 	if vg.ExtentSize == 0 {
 		return 0
 	}
-	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	unit := vg.ExtentSize * lvm.Bytes(classspec.Stripes(config.Stripes))
 	return max(0, min(DataRoom(config, vg), MaxPoolSize(pool.ChunkSize)-pool.Size)/unit*unit)
 }
 
@@ -73,7 +74,7 @@ func moreSpace(d state.Desired, vg *lvm.VG, pool *lvm.ThinPool) []string {
 		remedies = append(remedies, fmt.Sprintf("extend the pool by up to %s from the free space of volume group %s: "+
 			"set thinPoolConfig.autoExtend of the device class", Readable(size), d.Name))
 	}
-	if stripes := d.Spec.ThinPoolConfig.DataStripes(); stripes > 1 {
+	if stripes := classspec.Stripes(d.Spec.ThinPoolConfig.Stripes); stripes > 1 {
 		return append(remedies, fmt.Sprintf("add %d devices of equal size to the device class, over which the data of "+
 			"the pool is striped", stripes))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -13,7 +14,7 @@ import (
 
 // DataRoom returns how many bytes can be added to the data of a pool.
 func DataRoom(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.Bytes {
-	stripes := config.DataStripes()
+	stripes := classspec.Stripes(config.Stripes)
 	if stripes <= 1 {
 		return vg.FreeOn("")
 	}
@@ -27,7 +28,7 @@ func stripedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
 	}
-	stripes := lvm.Bytes(config.DataStripes())
+	stripes := lvm.Bytes(classspec.Stripes(config.Stripes))
 	share := vg.FreeOn("") / 100 * lvm.Bytes(config.SizePercent)
 	metadata := metadataOfNewPool(config, share).RoundUp(vg.ExtentSize)
 	unit := vg.ExtentSize * stripes
@@ -58,18 +59,18 @@ const minChunk lvm.Bytes = 64 << 10
 // StripesProblems reports why a thin pool with striped data cannot be created in its volume group.
 func StripesProblems(d state.Desired, vg *lvm.VG) []state.Problem {
 	config := d.Spec.ThinPoolConfig
-	if config == nil || config.DataStripes() <= 1 || vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
+	if config == nil || classspec.Stripes(config.Stripes) <= 1 || vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
 		return nil
 	}
 	return []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
 		"thin pool %s/%s on node %s is not created, because its data is striped over %d devices, and too few devices "+
 			"have free space: add devices to the device class, or recreate the device class with fewer stripes",
-		d.Name, config.Name, d.Node, config.DataStripes())}}
+		d.Name, config.Name, d.Node, classspec.Stripes(config.Stripes))}}
 }
 
 // noSpace says that a pool cannot be extended.
 func noSpace(d state.Desired, vg *lvm.VG) string {
-	if stripes := d.Spec.ThinPoolConfig.DataStripes(); stripes > 1 && vg.FreeOn("") > 0 {
+	if stripes := classspec.Stripes(d.Spec.ThinPoolConfig.Stripes); stripes > 1 && vg.FreeOn("") > 0 {
 		return fmt.Sprintf("fewer than %d devices of volume group %s, over which its data is striped, have free space",
 			stripes, d.Name)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/doubt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -48,7 +49,7 @@ func NewPlan(d state.Desired, s state.NodeState, created metav1.Time) (p *v1alph
 	}
 	p.ImportedVolumes = p.ImportedVolumes[:min(len(p.ImportedVolumes), v1alpha1.MaxLostVolumes)]
 	p.KeptVolumeCount = int32(recovery.CountKept(vg, nil))
-	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, d.Node, d.Name, p)
+	p.ID = recoveryplan.ID(v1alpha1.RecoveryImportVolumes, d.Node, d.Name, p)
 	return p, ""
 }
 

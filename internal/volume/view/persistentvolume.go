@@ -1,8 +1,6 @@
-package v1alpha1
+package view
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
@@ -12,12 +10,6 @@ import (
 // TopoLVM before 0.15. The volume handle is the name of the logical volume in both.
 func IsDriver(name string) bool {
 	return name == wellknown.DriverName || name == wellknown.EarlierDriverName
-}
-
-// MissingVolume returns what ConditionAnnotation of a LogicalVolume says if its node does not have its logical volume.
-// The agent of the node writes it; the operator and the agents of other nodes compare it.
-func MissingVolume(node, volume string) string {
-	return fmt.Sprintf("node %s has no logical volume %s", node, volume)
 }
 
 // NodeOfVolume returns the node in the node affinity of a PersistentVolume of this driver, or "".

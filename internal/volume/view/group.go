@@ -1,4 +1,4 @@
-package service
+package view
 
 import (
 	"encoding/json"
@@ -48,7 +48,17 @@ func GroupStateOf(lv *topolvmv1.LogicalVolume) (groupprotocol.State, error) {
 	return state, nil
 }
 
-// IsPendingInGroup reports whether a LogicalVolume belongs to a group snapshot that is not complete.
-func IsPendingInGroup(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.GroupPendingAnnotation] != ""
+// HasGroupRequest reports whether a LogicalVolume has the request for the group snapshot of its node.
+func HasGroupRequest(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[wellknown.GroupRequestAnnotation] != ""
+}
+
+// GroupPending returns the ID of the group snapshot of a LogicalVolume, or "" if it belongs to none that is incomplete.
+func GroupPending(lv *topolvmv1.LogicalVolume) string {
+	return lv.Annotations[wellknown.GroupPendingAnnotation]
+}
+
+// GroupSource returns the ID of the volume of which a LogicalVolume is the snapshot in a group, or "".
+func GroupSource(lv *topolvmv1.LogicalVolume) string {
+	return lv.Annotations[wellknown.GroupSourceAnnotation]
 }

@@ -1,15 +1,33 @@
-package v1alpha1
+package view
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
+// CopyOf returns the LogicalVolume of which a LogicalVolume is a copy, if a snapshot was created for that, or "".
+func CopyOf(lv *topolvmv1.LogicalVolume) string { return lv.Annotations[wellknown.CopyOfAnnotation] }
+
+// CopyFor returns the LogicalVolume of the copy for which a snapshot was created, or "".
+func CopyFor(lv *topolvmv1.LogicalVolume) string { return lv.Annotations[wellknown.CopyForAnnotation] }
+
+// CloneVolume returns the ID of the thick volume of which a LogicalVolume is a copy, or "".
+func CloneVolume(lv *topolvmv1.LogicalVolume) string {
+	return lv.Annotations[wellknown.CloneVolumeAnnotation]
+}
+
+// CopyBase returns the snapshot whose data the target of a move has before its present round, or "".
+func CopyBase(lv *topolvmv1.LogicalVolume) string {
+	return lv.Annotations[wellknown.CopyBaseAnnotation]
+}
+
 // CopyRecord is how far a copy is, or the present round of the target of a VolumeMove, as JSON in CopiedAnnotation.
-//
-// +kubebuilder:object:generate=false
 type CopyRecord struct {
 	// Source and Base are the names of the LogicalVolumes of the snapshots: the round copies the differences from Base
 	// to Source. Without Base, it copies everything.
@@ -36,8 +54,14 @@ func (r CopyRecord) DoneBytes() int64 {
 	return int64(copied + compared) //nolint:gosec // both are limited
 }
 
-// ParseCopyRecord returns the record in CopiedAnnotation. It returns an error if the text is not a record.
-func ParseCopyRecord(text string) (CopyRecord, error) {
+// HasCopied reports whether the node agent has reported a copy to a LogicalVolume.
+func HasCopied(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[wellknown.CopiedAnnotation] != ""
+}
+
+// Copied returns the record of the copy to a LogicalVolume. It returns an error if it has none.
+func Copied(lv *topolvmv1.LogicalVolume) (CopyRecord, error) {
+	text := lv.Annotations[wellknown.CopiedAnnotation]
 	record := CopyRecord{}
 	err := json.Unmarshal([]byte(text), &record)
 	if err == nil && record.Source == "" {
@@ -47,4 +71,14 @@ func ParseCopyRecord(text string) (CopyRecord, error) {
 		return CopyRecord{}, fmt.Errorf("%q is not the record of a copy: %w", text, err)
 	}
 	return record, nil
+}
+
+// SetCopied writes the record of the copy to a LogicalVolume.
+func SetCopied(lv *topolvmv1.LogicalVolume, record CopyRecord) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encode the record of a copy: %w", err)
+	}
+	set(lv, wellknown.CopiedAnnotation, string(text))
+	return nil
 }

@@ -1,10 +1,8 @@
-package v1alpha1
+package iolimits
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 func TestParametersOfAVolumeAttributesClass(t *testing.T) {
@@ -31,9 +29,9 @@ func TestParametersOfAVolumeAttributesClass(t *testing.T) {
 		"one is not valid": {map[string]string{"readIOPS": "5", "type": "gp3"}, "", "type"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limits, err := NewIOLimits(test.parameters)
+			limits, err := New(test.parameters)
 			if test.says != "" {
-				if err == nil || !strings.Contains(err.Error(), test.says) || limits != (IOLimits{}) {
+				if err == nil || !strings.Contains(err.Error(), test.says) || limits != (Limits{}) {
 					t.Errorf("got %s, %v, want an error with %q", limits, err, test.says)
 				}
 				return
@@ -41,7 +39,7 @@ func TestParametersOfAVolumeAttributesClass(t *testing.T) {
 			if err != nil || limits.String() != test.want {
 				t.Errorf("got %s, %v, want %s", limits, err, test.want)
 			}
-			if again, err := ParseIOLimits(limits.String()); err != nil || again != limits {
+			if again, err := Parse(limits.String()); err != nil || again != limits {
 				t.Errorf("the annotation has %s, %v", again, err)
 			}
 		})
@@ -49,38 +47,12 @@ func TestParametersOfAVolumeAttributesClass(t *testing.T) {
 }
 
 func TestTextsThatAreNoLimits(t *testing.T) {
-	if limits, err := ParseIOLimits(""); err != nil || limits != (IOLimits{}) {
+	if limits, err := Parse(""); err != nil || limits != (Limits{}) {
 		t.Errorf("got %s, %v", limits, err)
 	}
 	for _, text := range []string{"readIOPS", "readIOPS=1 readIOPS=2", "readIOPS=1,writeIOPS=2", "none readIOPS=1"} {
-		if limits, err := ParseIOLimits(text); err == nil {
+		if limits, err := Parse(text); err == nil {
 			t.Errorf("%q is %s", text, limits)
-		}
-	}
-}
-
-func TestWhetherANodeHasAnsweredForLimits(t *testing.T) {
-	for name, test := range map[string]struct {
-		desired, inForce, failed string
-		pending                  bool
-		refusal                  string
-	}{
-		"never requested":              {"", "", "", false, ""},
-		"requested":                    {"readIOPS=1", "", "", true, ""},
-		"applied":                      {"readIOPS=1", "readIOPS=1", "", false, ""},
-		"changed":                      {"readIOPS=2", "readIOPS=1", "", true, ""},
-		"refused":                      {"readIOPS=2", "readIOPS=1", "readIOPS=2: why", false, "why"},
-		"refused something else":       {"readIOPS=3", "readIOPS=1", "readIOPS=2: why", true, ""},
-		"refused what begins the same": {"readIOPS=2", "readIOPS=1", "readIOPS=20: why", true, ""},
-	} {
-		annotations := map[string]string{wellknown.IOLimitsAnnotation: test.desired,
-			wellknown.IOLimitsInForceAnnotation: test.inForce,
-			wellknown.IOLimitsErrorAnnotation:   test.failed}
-		if got := IOLimitsPending(annotations); got != test.pending {
-			t.Errorf("%s: pending is %v", name, got)
-		}
-		if got := IOLimitsRefusal(annotations); got != test.refusal {
-			t.Errorf("%s: refused with %q", name, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package service
+package view
 
 import (
 	"encoding/json"
@@ -64,8 +64,8 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestIsPendingInGroup(t *testing.T) {
-	if IsPendingInGroup(grouped("x", "y")) || !IsPendingInGroup(grouped(wellknown.GroupPendingAnnotation, "g")) {
+func TestGroupPending(t *testing.T) {
+	if GroupPending(grouped("x", "y")) != "" || GroupPending(grouped(wellknown.GroupPendingAnnotation, "g")) != "g" {
 		t.Error("the annotation decides")
 	}
 }

@@ -1,20 +1,23 @@
-package v1alpha1
+// Package recoveryplan has the IDs of the plans of LVMRecoveries, by which they are approved.
+package recoveryplan
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// planIDLength is the length of the ID of a plan in hexadecimal digits: 128 bits of a SHA-256, so that nobody finds
+// length is the length of an ID of a plan in hexadecimal digits: 128 bits of a SHA-256, so that nobody finds
 // another plan with the ID of an approved one.
-const planIDLength = 32
+const length = 32
 
-// PlanID returns the ID of a plan for a device class on a node: a hash of what is done with the approval, and of the
+// ID returns the ID of a plan for a device class on a node: a hash of what is done with the approval, and of the
 // time of the plan's creation. It does not depend on what is for information only. The operator acts on the plan of an
 // import, which an agent wrote, so that ID is one of its whole content. All other plans are carried out by the agent
 // that made them, which adds what is for information after it has computed the ID.
-func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
+func ID(action v1alpha1.RecoveryAction, node, class string, p *v1alpha1.RecoveryPlan) string {
 	hash := sha256.New()
 	add := func(values ...string) {
 		_, _ = fmt.Fprintf(hash, "%q\n", values)
@@ -27,7 +30,7 @@ func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
 	for _, d := range p.FailingDevices {
 		add("failing", d.UUID)
 	}
-	for _, list := range [][]RecoveryVolume{p.ThinPools, p.LostVolumes} {
+	for _, list := range [][]v1alpha1.RecoveryVolume{p.ThinPools, p.LostVolumes} {
 		for _, v := range list {
 			add("volume", v.Name, v.UUID)
 		}
@@ -41,17 +44,17 @@ func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
 	for _, v := range p.CheckedVolumes {
 		add("checked", v.UUID, v.FSType, v.Finding)
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:planIDLength]
+	return hex.EncodeToString(hash.Sum(nil))[:length]
 }
 
-// HasApprovedPlan reports whether the plan in the status is the one that was approved: it has the ID in the spec, and
-// this is the ID of its content.
-func (r *LVMRecovery) HasApprovedPlan() bool {
-	return r.Status.Plan != nil && r.Spec.ApprovedPlan == r.Status.Plan.ID && r.HasGenuinePlan()
+// IsApproved reports whether the plan in the status is the one that was approved: it has the ID in the spec, and this
+// is the ID of its content.
+func IsApproved(r *v1alpha1.LVMRecovery) bool {
+	return r.Status.Plan != nil && r.Spec.ApprovedPlan == r.Status.Plan.ID && IsGenuine(r)
 }
 
-// HasGenuinePlan reports whether the ID of the plan in the status is that of its content.
-func (r *LVMRecovery) HasGenuinePlan() bool {
+// IsGenuine reports whether the ID of the plan in the status is that of its content.
+func IsGenuine(r *v1alpha1.LVMRecovery) bool {
 	p := r.Status.Plan
-	return p != nil && p.ID == PlanID(r.Spec.Action, r.Spec.NodeName, r.Spec.DeviceClassName, p)
+	return p != nil && p.ID == ID(r.Spec.Action, r.Spec.NodeName, r.Spec.DeviceClassName, p)
 }

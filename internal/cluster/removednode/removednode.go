@@ -1,4 +1,6 @@
-package v1alpha1
+// Package removednode has what is remembered of nodes that are gone: the operator writes it to ConfigMaps in the
+// namespace of the product, and node agents read it.
+package removednode
 
 import (
 	"crypto/sha256"
@@ -8,20 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WipedDevicesConfigMap is the ConfigMap, in the namespace of the product, that knows the devices which were wiped on
-// nodes that are gone.
-const WipedDevicesConfigMap = "lvms-wiped-devices"
+// WipedDevices is the ConfigMap that knows the devices which were wiped on nodes that are gone.
+const WipedDevices = "lvms-wiped-devices"
 
-// WipedDeviceKey is the key of a device in WipedDevicesConfigMap: 32 hexadecimal digits.
+// WipedDeviceKey is the key of a device in WipedDevices: 32 hexadecimal digits.
 func WipedDeviceKey(deviceClass, id string) string {
 	sum := sha256.Sum256([]byte(deviceClass + "/" + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// WipedDeviceRecord is the record of a device in WipedDevicesConfigMap, as JSON.
-//
-// +kubebuilder:object:generate=false
-type WipedDeviceRecord struct {
+// WipedDevice is the record of a device in WipedDevices, as JSON.
+type WipedDevice struct {
 	DeviceClass string    `json:"deviceClass"`
 	ClassUID    string    `json:"classUID"`
 	ID          string    `json:"id"`
@@ -30,13 +29,10 @@ type WipedDeviceRecord struct {
 	Time        time.Time `json:"time"`
 }
 
-// DeletedVolumesConfigMap is the ConfigMap, in the namespace of the product, with the volumes whose LogicalVolumes
-// were deleted while their Node did not exist.
-const DeletedVolumesConfigMap = "lvms-deleted-volumes"
+// DeletedVolumes is the ConfigMap with the volumes whose LogicalVolumes were deleted while their Node did not exist.
+const DeletedVolumes = "lvms-deleted-volumes"
 
-// DeletedVolume is the record of such a volume in DeletedVolumesConfigMap, as JSON.
-//
-// +kubebuilder:object:generate=false
+// DeletedVolume is the record of such a volume in DeletedVolumes, as JSON.
 type DeletedVolume struct {
 	// Volume is the name of the logical volume. UID and LogicalVolume are the UID and the name of its deleted
 	// LogicalVolume.
@@ -49,7 +45,7 @@ type DeletedVolume struct {
 	Time time.Time `json:"time"`
 }
 
-// DeletedVolumeKey is the key of a logical volume in DeletedVolumesConfigMap: 32 hexadecimal digits.
+// DeletedVolumeKey is the key of a logical volume in DeletedVolumes: 32 hexadecimal digits.
 func DeletedVolumeKey(volume string) string {
 	sum := sha256.Sum256([]byte(volume))
 	return hex.EncodeToString(sum[:16])

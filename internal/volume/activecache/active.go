@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/utils/ptr"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
 // Volumes creates the informers of a cache, and maps the IDs of all LogicalVolumes to their names, including those that
@@ -85,15 +86,14 @@ func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
-		lv.Annotations[wellknown.MovedVolumeAnnotation] == "" && !isBeingSwitched(lv) &&
-		!v1alpha1.IOLimitsPending(lv.Annotations) && lv.Annotations[wellknown.GroupPendingAnnotation] == ""
+		view.MovedVolume(lv) == "" && !isBeingSwitched(lv) && !view.IOLimitsOf(lv).IsPending() &&
+		view.GroupPending(lv) == ""
 }
 
 // isBeingSwitched reports whether a LogicalVolume is fenced for a move, or its target node has to adopt its copy. No
 // Pod can use it meanwhile, so the controller of moves must see each change.
 func isBeingSwitched(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Annotations[wellknown.FenceAnnotation]+lv.Annotations[wellknown.FencedAnnotation]+
-		lv.Annotations[wellknown.AdoptAnnotation] != ""
+	return fence.Holder(lv)+fence.Confirmed(lv)+view.Adopts(lv) != ""
 }
 
 // claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, and has no
@@ -111,7 +111,7 @@ func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 // volumeIsSettled reports whether a PersistentVolume is bound, and is not being deleted or migrated to this driver.
 func volumeIsSettled(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume) &&
-		!v1alpha1.MigrationRequested(volume)
+		!view.MigrationRequested(volume)
 }
 
 // finalizerPending reports whether the provisioner must add or remove its finalizer of a PersistentVolume

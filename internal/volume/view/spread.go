@@ -1,15 +1,18 @@
-package v1alpha1
+package view
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 )
 
 // Spread keeps a volume apart from the other volumes of its group. The zero value does not.
-//
-// +kubebuilder:object:generate=false
 type Spread struct {
 	// Group is NAMESPACE/NAME.
 	Group string
@@ -65,4 +68,29 @@ func ParseSpread(text string) (s Spread, ok bool) {
 	}
 	s = Spread{Scope: parts[0], Policy: parts[1], Group: parts[2]}
 	return s, s.check() == nil
+}
+
+// GroupHash returns the first 32 hexadecimal digits of the SHA-256 hash of the group, because the name of a group is
+// longer than the value of a label can be; "" for the zero value.
+func (s Spread) GroupHash() string {
+	if s.Group == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(s.Group))
+	return hex.EncodeToString(sum[:16])
+}
+
+// SpreadOf returns the Spread of a LogicalVolume. It is the zero value if it has none, or one that is not valid.
+func SpreadOf(lv *topolvmv1.LogicalVolume) Spread {
+	s, ok := ParseSpread(lv.Annotations[wellknown.SpreadAnnotation])
+	if !ok {
+		return Spread{}
+	}
+	return s
+}
+
+// SetSpread records the Spread of a LogicalVolume.
+func SetSpread(lv *topolvmv1.LogicalVolume, s Spread) {
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, wellknown.SpreadAnnotation, s.String())
+	metav1.SetMetaDataLabel(&lv.ObjectMeta, wellknown.SpreadGroupHashLabel, s.GroupHash())
 }
