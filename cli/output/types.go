@@ -23,8 +23,8 @@ type Status struct {
 	SuspendedVolumes int `json:"suspendedVolumes,omitempty"`
 	// suspendedDevices is the number of suspended devices.
 	SuspendedDevices int `json:"suspendedDevices,omitempty"`
-	// problems are the problems that were found. Of volumes and of orphans, it has at most 20 with the same reason, and a
-	// problem with the number of the others.
+	// problems are the problems that were found. Of volumes and of orphans, it has at most 20 with the same reason, and
+	// a problem with the number of the others.
 	Problems []Problem `json:"problems"`
 	// unreadable are the kinds of objects that could not be read.
 	Unreadable []Unreadable `json:"unreadable"`

@@ -228,7 +228,8 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 		"delete LVMVolumeGroupNodeStatus gone-3")
 
 	records := &corev1.ConfigMap{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: removednode.WipedDevices}, records); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: removednode.WipedDevices}
+	if err := api.Get(ctx, key, records); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}

@@ -78,7 +78,7 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	return nil
 }
 
-// ensureRecreated has the PersistentVolume of the annotation exist for this driver and for the node of the LogicalVolume.
+// ensureRecreated has the PersistentVolume of the annotation exist for this driver, on the node of the LogicalVolume.
 func (c *Controller) ensureRecreated(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	pv *corev1.PersistentVolume) error {
 	present := &corev1.PersistentVolume{}

@@ -37,7 +37,8 @@ func on(node v1alpha1.LVMVolumeGroupNodeStatus, volumes ...topolvmv1.LogicalVolu
 // TestSeverityOfProblems: a condition that is Unknown does not say that data is at risk.
 func TestSeverityOfProblems(t *testing.T) {
 	condition := func(status metav1.ConditionStatus, reason string) Objects {
-		return on(observedNode(metav1.Condition{Type: v1alpha1.ConditionDevicesHealthy, Status: status, Reason: reason}))
+		return on(observedNode(
+			metav1.Condition{Type: v1alpha1.ConditionDevicesHealthy, Status: status, Reason: reason}))
 	}
 	outdated := observedNode()
 	outdated.Status.LastObserved = &metav1.Time{Time: now.Add(-time.Hour)}

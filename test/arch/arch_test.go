@@ -62,8 +62,8 @@ var rules = []rule{
 	// It is pure, so that a test can visit every order of events.
 	{folder: "internal/volume/groupprotocol", never: append([]string{module}, kubernetes...),
 		standard: []string{"time"}},
-	// It is pure: problems depend only on the objects and the time that it is given. The types of TopoLVM need the scheme
-	// of controller-runtime.
+	// It is pure: problems depend only on the objects and the time that it is given. The types of TopoLVM need the
+	// scheme of controller-runtime.
 	{folder: "internal/verdict", ours: []string{"api"},
 		never:    append([]string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime/pkg/client"}, product...),
 		standard: []string{"cmp", "fmt", "maps", "regexp", "slices", "strings", "time"}},

@@ -167,7 +167,8 @@ func Options(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.LVCreateThinPool {
 	}
 	if classspec.Stripes(config.Stripes) > 1 {
 		options.Size, options.PercentFree = stripedSize(config, vg), 0
-		options.Stripes, options.StripeSize = classspec.Stripes(config.Stripes), lvm.Bytes(classspec.StripeBytes(config.StripeSize))
+		options.Stripes = classspec.Stripes(config.Stripes)
+		options.StripeSize = lvm.Bytes(classspec.StripeBytes(config.StripeSize))
 	}
 	return options
 }

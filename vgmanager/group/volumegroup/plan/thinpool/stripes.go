@@ -59,7 +59,10 @@ const minChunk lvm.Bytes = 64 << 10
 // StripesProblems reports why a thin pool with striped data cannot be created in its volume group.
 func StripesProblems(d state.Desired, vg *lvm.VG) []state.Problem {
 	config := d.Spec.ThinPoolConfig
-	if config == nil || classspec.Stripes(config.Stripes) <= 1 || vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
+	if config == nil || classspec.Stripes(config.Stripes) <= 1 {
+		return nil
+	}
+	if vg.LV(config.Name) != nil || stripedSize(config, vg) > 0 {
 		return nil
 	}
 	return []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
