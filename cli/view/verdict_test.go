@@ -188,6 +188,19 @@ func TestACopyInProgressIsNoProblem(t *testing.T) {
 	}
 }
 
+// TestADeletedVolumeThatIsErasedIsNoProblem, unless the node agent reports an error.
+func TestADeletedVolumeThatIsErasedIsNoProblem(t *testing.T) {
+	for code, want := range map[codes.Code]int{codes.Aborted: 0, codes.Unavailable: 1, codes.FailedPrecondition: 1} {
+		lv := clitest.Volume("pvc-9", "worker-1", "vg1", "shop/erased")
+		lv.DeletionTimestamp = &metav1.Time{Time: clitest.Now}
+		lv.Status = topolvmv1.LogicalVolumeStatus{VolumeID: "pvc-9", Code: code, Message: "3 of 12 MiB are erased"}
+		o := verdict.Objects{ClustersUnread: true, Volumes: []topolvmv1.LogicalVolume{*lv}}
+		if got := verdict.Problems(o, clitest.Now); len(got) != want {
+			t.Errorf("%s: problems %+v", code, got)
+		}
+	}
+}
+
 func TestStateOfVolumes(t *testing.T) {
 	tests := map[output.VolumeState]func(*topolvmv1.LogicalVolume){
 		output.VolumeReady:     func(*topolvmv1.LogicalVolume) {},

@@ -98,6 +98,12 @@ func IsCopying(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Spec.Source != "" && lv.Status.VolumeID == "" && lv.Status.Code == codes.Aborted
 }
 
+// isErasing reports whether a deleted volume is being erased before its removal, which the node agent reports with this
+// code. Errors of a removal that do not end by themselves have other codes.
+func isErasing(lv *topolvmv1.LogicalVolume) bool {
+	return lv.DeletionTimestamp != nil && lv.Status.Code == codes.Aborted
+}
+
 // volumeProblems returns the volumes with a failed request or a problem of the volume, which can have both. Orphans are
 // in the status of their node.
 func volumeProblems(volumes []topolvmv1.LogicalVolume) []Problem {
@@ -106,7 +112,7 @@ func volumeProblems(volumes []topolvmv1.LogicalVolume) []Problem {
 		lv := &volumes[i]
 		at := Problem{Subject: Volume, Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
 			Claim: lv.Annotations[wellknown.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
-		if lv.Status.Code != codes.OK && !IsCopying(lv) {
+		if lv.Status.Code != codes.OK && !IsCopying(lv) && !isErasing(lv) {
 			problems = append(problems, newProblem(VolumeFailed,
 				cmp.Or(lv.Status.Message, lv.Status.Code.String()), at))
 		}

@@ -98,7 +98,8 @@ var errNotMoved = errors.New("it was not moved")
 func (m *mover) retire(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	size, err := m.retireVolume(ctx, lv)
 	if err != nil {
-		m.events.Emit(lv, retireFailed, m.Node, lv.Annotations[wellknown.RetireAnnotation], message(err))
+		volume, _, _ := view.Retired(lv) // "" if the annotation is invalid, which the error says
+		m.events.Emit(lv, retireFailed, m.Node, volume, message(err))
 		return m.fail(ctx, lv, status.Error(codes.Unavailable, message(err)))
 	}
 	m.events.Clear(lv, retireFailed.Reason)
