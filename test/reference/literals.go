@@ -32,17 +32,24 @@ type scan struct {
 	found     []string
 }
 
+// problems is the folder of the problems that kubectl and must-gather print. Their reasons are those of conditions, or
+// are neither of a condition nor of an event.
+const problems = "internal/verdict"
+
 // UndocumentedReasons returns the positions at which the code uses an undocumented reason of a condition or event.
 func (s *Source) UndocumentedReasons(known map[string]bool) []string {
 	c := s.newScan(known, map[string]int{"WithReason": 0, "Eventf": 3})
 	c.addParameters()
 	for _, d := range s.Declarations() {
 		named := reasonName.MatchString(d.Name) || d.Type == "EventReason" || d.Type == "Code" || d.Event != ""
-		if named && word.MatchString(d.Value) && !known[d.Value] {
+		if named && d.Folder != problems && word.MatchString(d.Value) && !known[d.Value] {
 			c.found = append(c.found, fmt.Sprintf("%s: %s = %q", d.Folder, d.Name, d.Value))
 		}
 	}
 	for _, f := range s.files {
+		if f.folder == problems {
+			continue
+		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			c.call(f, n)
 			c.composite(f, n)
