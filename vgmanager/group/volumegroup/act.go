@@ -95,6 +95,9 @@ func (r *Reconciler) performTask(ctx context.Context, d state.Desired, s state.N
 	case state.Volumes:
 		return r.performOnVolumes(ctx, d, s, a.Kind, t)
 	case state.WipeTarget:
+		if a.Kind != state.WipeDevice { // the same target is deactivated first, which is a change of LVM
+			return unknownAction(d, a.Kind)
+		}
 		return r.wiper.wipe(ctx, d, s, t)
 	}
 	switch a.Kind {
