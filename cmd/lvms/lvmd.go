@@ -63,7 +63,7 @@ func runLVMd(ctx context.Context, path string) error {
 	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may belong to another host.
 		devices := device.New(runner)
 		volumes.FlushWith(devices.Flush)
-		volumes.LookWith(devices.ReadPhysicalVolumes)
+		volumes.ReadGroupsWith(devices.ReadPhysicalVolumes)
 		volumes.PoolsWith(engine.PoolsOf(kernel))
 	}
 	engine, err := engine.New(volumes, kernel, path)

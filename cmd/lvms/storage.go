@@ -33,7 +33,7 @@ func newStorage(runner *lvmsource.Runner) (*storage, error) {
 		kernel: devicemapper.New(), users: stack.NewSearch(stack.New())}
 	s.volumes.SkipSilent(silentDevices(s.devices))
 	s.volumes.FlushWith(s.devices.Flush)
-	s.volumes.LookWith(s.devices.ReadPhysicalVolumes)
+	s.volumes.ReadGroupsWith(s.devices.ReadPhysicalVolumes)
 	s.volumes.PoolsWith(engine.PoolsOf(s.kernel))
 	var err error
 	if s.engine, err = engine.New(s.volumes, s.kernel, lvmdConfig); err != nil {

@@ -92,7 +92,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	for _, group := range []string{thinClass, thickClass} {
 		measured.SetHealthy(group, true)
 	}
-	measured.LookWith(device.New(runner).ReadPhysicalVolumes)
+	measured.ReadGroupsWith(device.New(runner).ReadPhysicalVolumes)
 	measured.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	_ = storage
 	s := startDriver(t, cluster, measured, dir)

@@ -39,7 +39,7 @@ func prepareDisks(t *testing.T) *lvmexec.LVM {
 	runner := nodelvm.New()
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand()) })
 	storage := lvmexec.New(runner)
-	storage.LookWith(device.New(runner).ReadPhysicalVolumes)
+	storage.ReadGroupsWith(device.New(runner).ReadPhysicalVolumes)
 	storage.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
 		raidClass: disks[2:4]} {

@@ -34,7 +34,7 @@ type Command struct {
 	VG string
 	// Whole: the volume group must not miss a physical volume whose loss is not accepted (AcceptLoss). LVM also runs
 	// the command then, marks the physical volume as missing in the metadata, and the mark stays after the device
-	// returns. Therefore a new report is read first, or the devices themselves (LookWith).
+	// returns. Therefore a new report is read first, or the devices themselves (ReadGroupsWith).
 	Whole bool
 	// Named: the command may get the group's devices (--devices).
 	Named bool

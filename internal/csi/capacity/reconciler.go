@@ -117,15 +117,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // correct updates an object, or deletes it if it is not desired.
 func (r *Reconciler) correct(ctx context.Context, present *storagev1.CSIStorageCapacity,
 	want map[string]*storagev1.CSIStorageCapacity) error {
-	wish := want[present.Name]
-	if wish == nil {
+	desired := want[present.Name]
+	if desired == nil {
 		return client.IgnoreNotFound(r.client.Delete(ctx, present))
 	}
 	next := present.DeepCopy()
-	next.Capacity = wish.Capacity
-	next.MaximumVolumeSize = wish.MaximumVolumeSize
+	next.Capacity = desired.Capacity
+	next.MaximumVolumeSize = desired.MaximumVolumeSize
 	next.Labels = maps.Clone(present.Labels)
-	maps.Copy(next.Labels, wish.Labels)
+	maps.Copy(next.Labels, desired.Labels)
 	if sameQuantity(present.Capacity, next.Capacity) &&
 		sameQuantity(present.MaximumVolumeSize, next.MaximumVolumeSize) &&
 		equality.Semantic.DeepEqual(present.Labels, next.Labels) {

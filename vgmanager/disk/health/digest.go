@@ -14,7 +14,7 @@ import (
 func (m *Monitor) digestOf(s Snapshot) string {
 	var lines []string
 	if m.failedRounds >= maxFailedRounds {
-		lines = append(lines, "blind")
+		lines = append(lines, "unknown")
 	}
 	for number := range s.Failing {
 		lines = append(lines, "failing "+number)

@@ -79,7 +79,7 @@ type Monitor struct {
 	last        Snapshot
 
 	// Only the loop uses the following fields. held counts the consecutive rounds in which a volume was suspended.
-	// blind counts the consecutive failed rounds.
+	// failedRounds counts the consecutive failed rounds.
 	held         map[string]int
 	failedRounds int
 	levels       levels

@@ -93,7 +93,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	devices.UseGroups(volumes.VolumeGroups)
 	real.UseDevices(listOf(devices))
 	real.FlushWith(devices.Flush)
-	real.LookWith(devices.ReadPhysicalVolumes)
+	real.ReadGroupsWith(devices.ReadPhysicalVolumes)
 	real.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	options := l.options(real, devices)
 	if l.attachedLonger {

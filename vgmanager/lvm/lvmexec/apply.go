@@ -104,7 +104,7 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.Whole {
 		return runOver(ctx, l, c, c.Args)
 	}
-	vg, metadata := l.lookedAt(ctx, c)
+	vg, metadata := l.fromDevices(ctx, c)
 	if vg == nil {
 		var err error
 		if vg, err = l.wholeGroup(ctx, c); err != nil {

@@ -39,7 +39,7 @@ type LVM struct {
 	reports  reports
 	trust    trust
 	flusher  flusher
-	looker   looker
+	groups   groupReader
 	// labels runs the reads of labels, which may never end.
 	labels *bounded.Calls
 

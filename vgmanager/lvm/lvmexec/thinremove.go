@@ -47,7 +47,7 @@ func deleteThin(ctx context.Context, l *LVM, vg *lvm.VG, metadata *textmeta.Meta
 		return nil
 	}
 	if metadata == nil {
-		metadata = l.looker.metadataOf(ctx, vg)
+		metadata = l.groups.metadataOf(ctx, vg)
 	}
 	byPool := poolsOf(vg, names)
 	if metadata != nil {

@@ -58,7 +58,7 @@ func newQueuedNode(t *testing.T) *queuedNode {
 		return nil, nil
 	}
 	n.lvm = newLocking(t, n.runner)
-	n.lvm.LookWith(func(context.Context, []ondisk.Device) (ondisk.Group, error) {
+	n.lvm.ReadGroupsWith(func(context.Context, []ondisk.Device) (ondisk.Group, error) {
 		if n.unreadable {
 			return ondisk.Group{}, errors.New("input/output error")
 		}

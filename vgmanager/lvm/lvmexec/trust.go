@@ -55,10 +55,10 @@ func (t *trust) missing(vg *lvm.VG) []string {
 // SetHealthy sets whether commands for volumes of a group may pass the group's devices to LVM (--devices), so that
 // LVM does not scan all devices of the node. Set it only for a healthy group: LVM then does not detect, or warn
 // about, another device with one of the group's physical volumes.
-func (l *LVM) SetHealthy(vg string, well bool) {
+func (l *LVM) SetHealthy(vg string, healthy bool) {
 	l.trust.mu.Lock()
 	defer l.trust.mu.Unlock()
-	if !well {
+	if !healthy {
 		delete(l.trust.healthy, vg)
 		return
 	}

@@ -40,7 +40,7 @@ func labDisks(t *testing.T) [3]string {
 func TestRealLVMFulfilsTheContract(t *testing.T) {
 	runner := nodelvm.New()
 	l := lvmexec.New(runner)
-	l.LookWith(device.New(runner).ReadPhysicalVolumes)
+	l.ReadGroupsWith(device.New(runner).ReadPhysicalVolumes)
 	l.PoolsWith(engine.PoolsOf(devicemapper.New()))
 	contract.Check(t, contract.Bench{
 		LVM: l, Disks: labDisks(t),

@@ -29,7 +29,7 @@ type Reports interface {
 type Changes interface {
 	Apply(ctx context.Context, c lvm.Change) error
 	ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error)
-	SetHealthy(vg string, well bool)
+	SetHealthy(vg string, healthy bool)
 	AcceptLoss(vg string, pvs []string)
 }
 

@@ -138,12 +138,12 @@ func (p *Publisher) observe(ctx context.Context) ([]engine.ClassState, error) {
 	if p.now().Sub(p.observedAt) < maxAge {
 		return nil, err
 	}
-	blind := []engine.ClassState{}
+	unknown := []engine.ClassState{}
 	for _, s := range p.states {
-		blind = append(blind, engine.ClassState{Name: s.Name, Default: s.Default, Err: err})
+		unknown = append(unknown, engine.ClassState{Name: s.Name, Default: s.Default, Err: err})
 	}
-	p.states = blind
-	return blind, err
+	p.states = unknown
+	return unknown, err
 }
 
 // annotations returns the desired annotations of the Node.

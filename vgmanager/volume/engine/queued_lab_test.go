@@ -41,7 +41,7 @@ func newQueuedBench(t *testing.T, look bool) *queuedBench {
 	b := &killedBench{T: t, kernel: devicemapper.New()}
 	b.lvm = b.run(host.NewLocal())
 	if look {
-		b.lvm.LookWith(device.New(host.NewLocal()).ReadPhysicalVolumes)
+		b.lvm.ReadGroupsWith(device.New(host.NewLocal()).ReadPhysicalVolumes)
 	}
 	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: killedGroup, Devices: []string{disk}}))
 	t.Cleanup(b.clean)

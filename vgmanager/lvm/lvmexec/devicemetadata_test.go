@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
 )
 
-// lookingLVM has a report of a healthy volume group, and a Look whose result a test sets.
-type lookingLVM struct {
+// deviceLVM has a report of a healthy volume group, and a ReadGroup whose result a test sets.
+type deviceLVM struct {
 	*LVM
 	runner   *runner
 	vg       lvm.VG
@@ -24,10 +24,10 @@ type lookingLVM struct {
 	err      error
 }
 
-func newLookingLVM(t *testing.T) *lookingLVM {
+func newDeviceLVM(t *testing.T) *deviceLVM {
 	t.Helper()
 	r := reporting(t, "volumes")
-	l := &lookingLVM{LVM: New(r), runner: r}
+	l := &deviceLVM{LVM: New(r), runner: r}
 	report, err := l.Recent(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +39,9 @@ func newLookingLVM(t *testing.T) *lookingLVM {
 	}
 	l.metadata = metadataText(vg.Name, vg.UUID, l.uuids)
 	l.SetHealthy(vg.Name, true)
-	l.LookWith(func(_ context.Context, devices []ondisk.Device) (ondisk.Group, error) {
+	l.ReadGroupsWith(func(_ context.Context, devices []ondisk.Device) (ondisk.Group, error) {
 		if len(devices) != len(vg.PVs) || devices[0].Path != vg.PVs[0].Name || !strings.Contains(devices[0].Number, ":") {
-			t.Errorf("looked at %+v", devices)
+			t.Errorf("read %+v", devices)
 		}
 		return ondisk.Group{UUIDs: l.uuids, Metadata: []byte(l.metadata)}, l.err
 	})
@@ -59,19 +59,19 @@ func metadataText(name, uuid string, pvs []string, lines ...string) string {
 }
 
 // reportsOf returns the number of reports that a change reads.
-func (l *lookingLVM) reportsOf(change func() error) (int, error) {
+func (l *deviceLVM) reportsOf(change func() error) (int, error) {
 	before := l.runner.reports()
 	err := change()
 	return l.runner.reports() - before, err
 }
 
-func (l *lookingLVM) remove(ctx context.Context) func() error {
+func (l *deviceLVM) remove(ctx context.Context) func() error {
 	return func() error { return l.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{"nosuch"}}) }
 }
 
 // TestAChangeThatSeesItsDevicesReadsNoReport checks that the devices are named for LVM as after a report.
 func TestAChangeThatSeesItsDevicesReadsNoReport(t *testing.T) {
-	l := newLookingLVM(t)
+	l := newDeviceLVM(t)
 	volume := l.vg.ThinPool(l.pool).Volumes[0].Name
 	for range 2 {
 		n, err := l.reportsOf(func() error {
@@ -92,22 +92,22 @@ func TestAChangeThatSeesItsDevicesReadsNoReport(t *testing.T) {
 
 // TestAChangeReadsAReportIfInDoubt has reasons not to rely on the last report.
 func TestAChangeReadsAReportIfInDoubt(t *testing.T) {
-	for name, doubt := range map[string]func(*lookingLVM){
-		"a device cannot be read":         func(l *lookingLVM) { l.err = errors.New("input/output error") },
-		"a device is another one":         func(l *lookingLVM) { l.uuids[0] = "other" },
-		"a device was added by hand":      func(l *lookingLVM) { l.metadata = l.text(append(slices.Clone(l.uuids), "new")) },
-		"a device was removed by hand":    func(l *lookingLVM) { l.metadata = l.text(l.uuids[1:]) },
-		"the devices are of another node": func(l *lookingLVM) { l.metadata = metadataText(l.vg.Name, "other", l.uuids) },
-		"the volume group was renamed":    func(l *lookingLVM) { l.metadata = metadataText("other", l.vg.UUID, l.uuids) },
-		"a device is marked as missing": func(l *lookingLVM) {
+	for name, doubt := range map[string]func(*deviceLVM){
+		"a device cannot be read":         func(l *deviceLVM) { l.err = errors.New("input/output error") },
+		"a device is another one":         func(l *deviceLVM) { l.uuids[0] = "other" },
+		"a device was added by hand":      func(l *deviceLVM) { l.metadata = l.text(append(slices.Clone(l.uuids), "new")) },
+		"a device was removed by hand":    func(l *deviceLVM) { l.metadata = l.text(l.uuids[1:]) },
+		"the devices are of another node": func(l *deviceLVM) { l.metadata = metadataText(l.vg.Name, "other", l.uuids) },
+		"the volume group was renamed":    func(l *deviceLVM) { l.metadata = metadataText("other", l.vg.UUID, l.uuids) },
+		"a device is marked as missing": func(l *deviceLVM) {
 			l.metadata = metadataText(l.vg.Name, l.vg.UUID, l.uuids, `flags = ["MISSING"]`)
 		},
-		"the metadata is not metadata":             func(l *lookingLVM) { l.metadata = "\x00\x01" },
-		"there is no metadata":                     func(l *lookingLVM) { l.metadata = "" },
-		"the volume group is not known to be well": func(l *lookingLVM) { l.SetHealthy(l.vg.Name, false) },
+		"the metadata is not metadata":                func(l *deviceLVM) { l.metadata = "\x00\x01" },
+		"there is no metadata":                        func(l *deviceLVM) { l.metadata = "" },
+		"the volume group is not known to be healthy": func(l *deviceLVM) { l.SetHealthy(l.vg.Name, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLookingLVM(t)
+			l := newDeviceLVM(t)
 			doubt(l)
 			for range 2 {
 				if n, err := l.reportsOf(l.remove(t.Context())); n != 1 || err != nil {
@@ -118,11 +118,11 @@ func TestAChangeReadsAReportIfInDoubt(t *testing.T) {
 	}
 }
 
-func (l *lookingLVM) text(pvs []string) string { return metadataText(l.vg.Name, l.vg.UUID, pvs) }
+func (l *deviceLVM) text(pvs []string) string { return metadataText(l.vg.Name, l.vg.UUID, pvs) }
 
 // TestChangesOfWholeGroupsReadAReport: they depend on other devices of the node too.
 func TestChangesOfWholeGroupsReadAReport(t *testing.T) {
-	l := newLookingLVM(t)
+	l := newDeviceLVM(t)
 	n, err := l.reportsOf(func() error {
 		return l.Apply(t.Context(), lvm.VGExtend{Name: l.vg.Name, Devices: []string{"/dev/x"}})
 	})

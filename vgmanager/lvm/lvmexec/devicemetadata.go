@@ -12,37 +12,37 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
-// Look reads the devices of a volume group directly, without a process. It returns an error if a device does not
+// ReadGroup reads the devices of a volume group directly, without a process. It returns an error if a device does not
 // respond, if anything is damaged, or if the devices have different metadata.
-type Look func(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error)
+type ReadGroup func(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error)
 
-// looker reads the metadata of volume groups from their devices.
-type looker struct {
+// groupReader reads the metadata of volume groups from their devices.
+type groupReader struct {
 	mu   sync.Mutex
-	look Look
+	read ReadGroup
 }
 
-// LookWith sets the function with which a change of logical volumes checks that no physical volume of the volume group
-// is missing. Without it, or if what it returns is not exactly what the last report had, the change reads a new report
-// first, which is a process.
-func (l *LVM) LookWith(look Look) {
-	l.looker.mu.Lock()
-	defer l.looker.mu.Unlock()
-	l.looker.look = look
+// ReadGroupsWith sets the function with which a change of logical volumes checks that no physical volume of the volume
+// group is missing. Without it, or if what it returns is not exactly what the last report had, the change reads a new
+// report first, which is a process.
+func (l *LVM) ReadGroupsWith(read ReadGroup) {
+	l.groups.mu.Lock()
+	defer l.groups.mu.Unlock()
+	l.groups.read = read
 }
 
-// lookAge is the maximum age of a report with which the devices are compared.
-const lookAge = 75 * time.Second
+// maxReportAge is the maximum age of a report with which the devices are compared.
+const maxReportAge = 75 * time.Second
 
-// lookedAt returns the volume group of a command, if its devices show that it has the same physical volumes as in the
-// last report, and that none is missing, and its metadata on the devices. Otherwise it returns nil: the caller reads a
-// new report. Only a command that names the devices of its volume group for LVM does not depend on other devices of the
-// node.
-func (l *LVM) lookedAt(ctx context.Context, c command) (*lvm.VG, *textmeta.Metadata) {
+// fromDevices returns the volume group of a command, if its devices show that it has the same physical volumes as in
+// the last report, and that none is missing, and its metadata on the devices. Otherwise it returns nil: the caller
+// reads a new report. Only a command that names the devices of its volume group for LVM does not depend on other
+// devices of the node.
+func (l *LVM) fromDevices(ctx context.Context, c command) (*lvm.VG, *textmeta.Metadata) {
 	if !c.Named || c.Check != nil {
 		return nil, nil
 	}
-	report := l.reports.kept(lookAge)
+	report := l.reports.kept(maxReportAge)
 	if report == nil || len(report.Named(c.VG)) != 1 {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (l *LVM) lookedAt(ctx context.Context, c command) (*lvm.VG, *textmeta.Metad
 	if vg == nil || len(l.trust.devicesOf(vg)) == 0 {
 		return nil, nil
 	}
-	m := l.looker.metadataOf(ctx, vg)
+	m := l.groups.metadataOf(ctx, vg)
 	if m == nil {
 		return nil, nil
 	}
@@ -59,11 +59,11 @@ func (l *LVM) lookedAt(ctx context.Context, c command) (*lvm.VG, *textmeta.Metad
 
 // metadataOf reads the metadata of a volume group from its devices. It returns nil if it cannot be read, if a physical
 // volume is missing, or if the devices show another volume group than the report.
-func (k *looker) metadataOf(ctx context.Context, vg *lvm.VG) *textmeta.Metadata {
+func (k *groupReader) metadataOf(ctx context.Context, vg *lvm.VG) *textmeta.Metadata {
 	k.mu.Lock()
-	look := k.look
+	read := k.read
 	k.mu.Unlock()
-	if look == nil || vg.MissingPVs > 0 {
+	if read == nil || vg.MissingPVs > 0 {
 		return nil
 	}
 	var devices []ondisk.Device
@@ -73,7 +73,7 @@ func (k *looker) metadataOf(ctx context.Context, vg *lvm.VG) *textmeta.Metadata 
 		}
 		devices = append(devices, ondisk.Device{Path: pv.Name, Number: fmt.Sprintf("%d:%d", pv.Major, pv.Minor)})
 	}
-	found, err := look(ctx, devices)
+	found, err := read(ctx, devices)
 	if err != nil {
 		return nil
 	}
