@@ -186,6 +186,13 @@ func (m member) effectsOfMissing(class *v1alpha1.DeviceClass) []string {
 		"it with the volumes that are lost: kubectl lvms forget.")
 }
 
+// stateAfter is the state of a physical volume for which a request, or its withdrawal, is carried out.
+var stateAfter = map[v1alpha1.DeviceAction]v1alpha1.PhysicalVolumeState{
+	v1alpha1.DeviceActionCordon: v1alpha1.PhysicalVolumeCordoned,
+	v1alpha1.DeviceActionDrain:  v1alpha1.PhysicalVolumeDrained,
+	"":                          v1alpha1.PhysicalVolumeReady,
+}
+
 // progressOf returns whether a request for a physical volume is carried out, and what happens. A status without the
 // physical volumes of the group says nothing.
 func progressOf(status *v1alpha1.LVMVolumeGroupNodeStatus, m member,
@@ -214,9 +221,7 @@ func progressOf(status *v1alpha1.LVMVolumeGroupNodeStatus, m member,
 		return session.RequestDone, text + " (the state of a failing device does not show whether it is cordoned)"
 	case pv.State == v1alpha1.PhysicalVolumeBlocked && action != "" && action != v1alpha1.DeviceActionCordon:
 		return session.RequestBlocked, text
-	case pv.State == v1alpha1.PhysicalVolumeCordoned && action == v1alpha1.DeviceActionCordon,
-		pv.State == v1alpha1.PhysicalVolumeDrained && action == v1alpha1.DeviceActionDrain,
-		pv.State == v1alpha1.PhysicalVolumeReady && action == "":
+	case pv.State != "" && pv.State == stateAfter[action]:
 		return session.RequestDone, text
 	}
 	return session.RequestPending, text

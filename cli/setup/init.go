@@ -2,6 +2,7 @@ package setup
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -114,11 +116,9 @@ func createClass(e *session.Environment, command *cobra.Command, f *initFlags, r
 	if err != nil {
 		return err
 	}
-	user := ""
-	if f.approve {
-		if user, err = session.WhoAmI(ctx, s.Client); err != nil {
-			return err
-		}
+	user, err := f.approver(ctx, s.Client)
+	if err != nil {
+		return err
 	}
 	t := e.Terminal(command)
 	for _, note := range s.Notes {
@@ -137,12 +137,23 @@ func createClass(e *session.Environment, command *cobra.Command, f *initFlags, r
 		return session.ExplainWrite(err, "patch", session.ClustersResource, clusterName(cluster))
 	}
 	fmt.Fprintf(t.Out, "%s was changed.\n", clusterName(cluster))
-	for i := 0; i < len(chosen) && f.approve; i++ {
+	if !f.approve {
+		return nil
+	}
+	for i := range chosen {
 		if err := createApproval(ctx, s.Client, t, newApproval(&chosen[i], cluster.Namespace, user)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// approver returns the name of the user if the devices are to be approved, or "".
+func (f *initFlags) approver(ctx context.Context, c client.Client) (string, error) {
+	if !f.approve {
+		return "", nil
+	}
+	return session.WhoAmI(ctx, c)
 }
 
 // printInit prints the patch of the LVMCluster and the approvals. user is empty if nothing is approved.

@@ -108,15 +108,7 @@ func vgmanagerCommand() *cobra.Command {
 }
 
 func runVGManager(ctx context.Context, o vgmanagerOptions) error {
-	if o.smartInterval != 0 && o.smartInterval < smart.MinInterval {
-		return fmt.Errorf("invalid --smart-interval %s: must be at least %s, or 0 for never", o.smartInterval,
-			smart.MinInterval)
-	}
-	var err error
-	if o.clusterID, err = clusterid.Declared("", os.Getenv); err != nil {
-		return err
-	}
-	if o.layout, err = hostpaths.FromEnvironment(os.Getenv); err != nil {
+	if err := o.complete(); err != nil {
 		return err
 	}
 	nodeName, err := environment(nodeNameVariable)
@@ -167,6 +159,19 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// complete checks the flags and reads the options that are environment variables.
+func (o *vgmanagerOptions) complete() (err error) {
+	if o.smartInterval != 0 && o.smartInterval < smart.MinInterval {
+		return fmt.Errorf("invalid --smart-interval %s: must be at least %s, or 0 for never", o.smartInterval,
+			smart.MinInterval)
+	}
+	if o.clusterID, err = clusterid.Declared("", os.Getenv); err != nil {
+		return err
+	}
+	o.layout, err = hostpaths.FromEnvironment(os.Getenv)
+	return err
 }
 
 // sharedFileSystems are the file systems of the node for all parts of the agent. locks are the volumes on whose file
@@ -269,12 +274,10 @@ func addVolumeGroups(
 	if err != nil {
 		return volumeParts{}, err
 	}
-	self, err := os.Executable()
+	taker, err := newTaker(s, local)
 	if err != nil {
-		return volumeParts{}, fmt.Errorf("find the program of the watchdog: %w", err)
+		return volumeParts{}, err
 	}
-	taker := groupsnapshot.New(groupsnapshot.OfNode(s.volumes), s.kernel, devicemapper.NewChanger(),
-		groupsnapshot.WatchWith(local, self), suspendedFile)
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster.ID,
 		FormerCluster: cluster.Former, LVM: s.volumes,
@@ -313,6 +316,16 @@ func addVolumeGroups(
 		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return volumeParts{engine: s.engine, taker: taker, agents: agents}, err
+}
+
+// newTaker returns what takes group snapshots. local runs its watchdog, which is this program.
+func newTaker(s *storage, local *host.Local) (*groupsnapshot.Node, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the program of the watchdog: %w", err)
+	}
+	return groupsnapshot.New(groupsnapshot.OfNode(s.volumes), s.kernel, devicemapper.NewChanger(),
+		groupsnapshot.WatchWith(local, self), suspendedFile), nil
 }
 
 // followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node

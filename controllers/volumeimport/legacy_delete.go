@@ -164,11 +164,16 @@ func (d deletions) remove(ctx context.Context, s *legacyState, r removal) error 
 	case r.problem != "":
 		return blockedError(r.problem)
 	}
+	return d.create(ctx, r)
+}
+
+// create creates the LogicalVolume of this driver for the existing logical volume.
+func (d deletions) create(ctx context.Context, r removal) error {
 	if err := d.checkAgent(ctx, r); err != nil {
 		return err
 	}
 	j := &job{Controller: d.Controller, node: r.node, class: r.old.Spec.DeviceClass}
-	err = j.logicalVolume(ctx, v1alpha1.RecoveryVolume{Name: r.handle, PersistentVolume: r.name, Claim: r.claim,
+	err := j.logicalVolume(ctx, v1alpha1.RecoveryVolume{Name: r.handle, PersistentVolume: r.name, Claim: r.claim,
 		Size: r.old.Spec.Size.Value()})
 	if err != nil {
 		return err

@@ -60,12 +60,10 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read PersistentVolume %s: %w", v.PersistentVolume, err)
 	}
-	source := pv.Spec.CSI
-	switch {
-	case exists && (source == nil || source.Driver != wellknown.DriverName || source.VolumeHandle != v.Name):
-		return blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
-	case exists && !pv.DeletionTimestamp.IsZero():
-		return blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
+	if exists {
+		if err := usable(pv, v); err != nil {
+			return err
+		}
 	}
 	if err := j.left(ctx, v, lv, pv.Spec.ClaimRef); err != nil {
 		return err
@@ -88,6 +86,18 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 	if err != nil {
 		return fmt.Errorf(
 			"move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
+	}
+	return nil
+}
+
+// usable returns an error if a PersistentVolume is not for the volume, or is being deleted.
+func usable(pv *corev1.PersistentVolume, v v1alpha1.RecoveryVolume) error {
+	source := pv.Spec.CSI
+	switch {
+	case source == nil || source.Driver != wellknown.DriverName || source.VolumeHandle != v.Name:
+		return blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
+	case !pv.DeletionTimestamp.IsZero():
+		return blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
 	}
 	return nil
 }

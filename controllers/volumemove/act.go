@@ -52,6 +52,15 @@ func (c *Controller) act(ctx context.Context, s *plan.State, st plan.Step) error
 			c.delayFence(s.Move.UID)
 		}
 		return do.unfence(ctx, s)
+	case plan.End:
+		return c.release(ctx, s.Move)
+	}
+	return do.changeNode(ctx, s, st.Action)
+}
+
+// changeNode performs an action by which a volume changes its node, there or back.
+func (do actions) changeNode(ctx context.Context, s *plan.State, action plan.Action) error {
+	switch action {
 	case plan.SwitchVolume:
 		return do.switchVolume(ctx, s, s.Target)
 	case plan.SwitchBack:
@@ -64,9 +73,6 @@ func (c *Controller) act(ctx context.Context, s *plan.State, st plan.Step) error
 		return do.rebind(ctx, s)
 	case plan.CreateOld:
 		return do.createOld(ctx, s)
-	case plan.End:
-		return c.release(ctx, s.Move)
-	case plan.Wait, plan.Begin:
 	}
 	return nil
 }

@@ -150,25 +150,13 @@ func isDone(move *v1alpha1.VolumeMove) bool {
 
 // step reads the state of a move, performs its next action, and writes the status.
 func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (plan.Step, error) {
-	before := move.DeepCopy()
-	if move.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(move, wellknown.VolumeMoveFinalizer) {
-		err := c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if err != nil {
-			return plan.Step{}, client.IgnoreNotFound(err)
-		}
-		before = move.DeepCopy()
+	if err := c.addFinalizer(ctx, move); err != nil {
+		return plan.Step{}, client.IgnoreNotFound(err)
 	}
-	s, err := c.reader().read(ctx, move)
+	before := move.DeepCopy()
+	s, st, err := c.next(ctx, move)
 	if err != nil {
 		return plan.Step{}, err
-	}
-	st := plan.Next(s, c.now(), c.fenceAfter(move.UID))
-	if st.Action == plan.CloseVolume {
-		// The list of Pods can be that of another move.
-		if err := c.reader().readPods(ctx, s, true); err != nil {
-			return plan.Step{}, err
-		}
-		st = plan.Next(s, c.now(), c.fenceAfter(move.UID))
 	}
 	if st.Action == plan.Begin {
 		c.beginning.Lock()
@@ -199,6 +187,31 @@ func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (plan.
 		st.After = min(st.After, c.pollAfter(client.ObjectKeyFromObject(move), s.Pods[0], s.PodsVersion))
 	}
 	return st, nil
+}
+
+func (c *Controller) addFinalizer(ctx context.Context, move *v1alpha1.VolumeMove) error {
+	before := move.DeepCopy()
+	if !move.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(move, wellknown.VolumeMoveFinalizer) {
+		return nil
+	}
+	return c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// next reads the state of a move and decides its next step.
+func (c *Controller) next(ctx context.Context, move *v1alpha1.VolumeMove) (*plan.State, plan.Step, error) {
+	s, err := c.reader().read(ctx, move)
+	if err != nil {
+		return nil, plan.Step{}, err
+	}
+	st := plan.Next(s, c.now(), c.fenceAfter(move.UID))
+	if st.Action != plan.CloseVolume {
+		return s, st, nil
+	}
+	// The list of Pods can be that of another move.
+	if err := c.reader().readPods(ctx, s, true); err != nil {
+		return nil, plan.Step{}, err
+	}
+	return s, plan.Next(s, c.now(), c.fenceAfter(move.UID)), nil
 }
 
 // pollAfter has a move reconciled when a Pod has ended, the first of its Pods, and returns when to list the Pods if

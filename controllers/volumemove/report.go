@@ -73,20 +73,28 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 // tell records events for a change of the phase.
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
-	isBackRequested := move.Annotations[wellknown.MoveBackAnnotation] == status.TargetNode
-	if status.SwitchTime != nil && len(status.Pods) > 0 && !isBackRequested {
-		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
-	}
+	c.tellOldPods(move)
+	waits := status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0
+	begins := status.Phase != before.Status.Phase
 	switch {
-	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0 && status.Thick && status.Round == 0:
+	case waits && status.Thick && status.Round == 0:
 		c.events.Emit(move, podsUseThickVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
-	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0:
+	case waits:
 		c.events.Emit(move, podsUseVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	case before.Status.SwitchTime == nil && status.SwitchTime != nil:
 		c.events.Emit(move, volumeSwitched, move.Spec.Claim, status.TargetNode, status.SourceNode)
-	case status.Phase == v1alpha1.MovePending && before.Status.Phase != v1alpha1.MovePending && status.TargetNode != "":
+	case begins && status.Phase == v1alpha1.MovePending && status.TargetNode != "":
 		c.events.Emit(move, returnedToQueue, move.Spec.Claim, status.SourceNode, status.Message)
-	case status.Phase == v1alpha1.MoveFailed && before.Status.Phase != v1alpha1.MoveFailed:
+	case begins && status.Phase == v1alpha1.MoveFailed:
 		c.events.Emit(move, moveFailed, move.Spec.Claim, status.Message)
+	}
+}
+
+// tellOldPods records an event for Pods that still run on the node that a volume has left.
+func (c *Controller) tellOldPods(move *v1alpha1.VolumeMove) {
+	status := &move.Status
+	isBackRequested := move.Annotations[wellknown.MoveBackAnnotation] == status.TargetNode
+	if status.SwitchTime != nil && len(status.Pods) > 0 && !isBackRequested {
+		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	}
 }

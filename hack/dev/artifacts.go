@@ -119,6 +119,20 @@ func artifacts() map[string]artifact {
 			needs: []string{"console-packages"},
 			steps: []process{{args: []string{"hack/console", "host"}}},
 		},
+		// The kubectl plugin for all platforms. An administrator's machine runs it, so it is not in an image.
+		"cli": {steps: []process{{args: []string{"hack/cli", "${CACHE}/cli"},
+			env: []string{"VERSION=${VERSION}", "LDFLAGS=${LDFLAGS}"}}}},
+		"previous": {steps: []process{{args: []string{"hack/previous", previousCommit, "${LVMS_PREVIOUS}"}}}},
+	}
+	maps.Copy(all, images())
+	maps.Copy(all, fipsImages())
+	maps.Copy(all, releases())
+	return all
+}
+
+// images are the images of a test cluster, and their files.
+func images() map[string]artifact {
+	return map[string]artifact{
 		"rootfs": {needs: []string{"rootfs-tool"}, steps: []process{unpack("", "amd64", "${ROOTFS}")}},
 		"image": {needs: []string{"lvms", "console-plugin", "rootfs", "image-tool"},
 			steps: []process{operatorImage("amd64", "${BIN}/lvms", "${BIN}/console-plugin", "${IMAGE}")}},
@@ -133,29 +147,10 @@ func artifacts() map[string]artifact {
 			writeImage("amd64", "${ROOTFS}", "${BIN}/upstream", "${LVMS_UPSTREAM_IMAGE}", "-title", "upstream")}},
 		"next-image": {needs: []string{"image"}, steps: []process{
 			versioned("lvms-next", "./cmd/lvms", ldflags(nextVersion), fipsModule+"off"),
-			operatorImage(
-				"amd64",
-				"${BIN}/lvms-next",
-				"${BIN}/console-plugin",
-				"${LVMS_NEXT_IMAGE}",
-				"-version",
-				nextVersion,
-			)}},
-		// The kubectl plugin for all platforms. An administrator's machine runs it, so it is not in an image.
-		"cli": {
-			steps: []process{
-				{
-					args: []string{"hack/cli", "${CACHE}/cli"},
-					env:  []string{"VERSION=${VERSION}", "LDFLAGS=${LDFLAGS}"},
-				},
-			},
-		},
+			operatorImage("amd64", "${BIN}/lvms-next", "${BIN}/console-plugin", "${LVMS_NEXT_IMAGE}", "-version",
+				nextVersion)}},
 		"topolvm-image": topolvmImage(),
-		"previous":      {steps: []process{{args: []string{"hack/previous", previousCommit, "${LVMS_PREVIOUS}"}}}},
 	}
-	maps.Copy(all, fipsImages())
-	maps.Copy(all, releases())
-	return all
 }
 
 // unpack returns the step that unpacks Debian's packages for an architecture, as the first layer of an image.

@@ -43,65 +43,50 @@ func openWorkspace(context.Context) (*workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	image := func(name string) string { return filepath.Join(cache, "image", name+".tar") }
-	bin := filepath.Join(cache, "bin")
 	version, err := versionOf(root)
 	if err != nil {
 		return nil, err
 	}
-	w := &workspace{root: root, cache: cache, built: map[string]*building{}}
-	w.vars = map[string]string{
-		"ROOT": root, "CACHE": cache, "LVMS_CACHE": cache, "BIN": bin, "DEV": dev, "VERSION": version,
-		"LAB": filepath.Join(
-			bin,
-			"lab",
-		), "BARE": filepath.Join(cache, "bare"), "ROOTFS": filepath.Join(cache, "rootfs-amd64"),
-		"GATHER_ROOTFS": filepath.Join(
-			cache,
-			"rootfs-must-gather-amd64",
-		), "CONSOLE_PARTS": filepath.Join(cache, "console"),
-		"IMAGE": image(
-			"lvms-operator",
-		), "IMAGE_FIPS": image("lvms-operator-fips"), "GATHER_IMAGE_FIPS": image("lvms-must-gather-fips"),
-		"LVMS_IMAGE": image("lvms-operator"), "LVMS_GATHER_IMAGE": image("lvms-must-gather"),
-		"LVMS_UPSTREAM_IMAGE": image(
-			"upstream",
-		), "LVMS_NEXT_IMAGE": image("next"), "LVMS_TOPOLVM_IMAGE": image("topolvm"),
-		"LVMS_GATHER": filepath.Join(bin, "gather"), "LVMS_HELM": filepath.Join(bin, "helm"),
-		"LVMS_PLUGIN": filepath.Join(
-			bin,
-			"kubectl-lvms",
-		), "LVMS_PREVIOUS": filepath.Join(cache, "previous", previousCommit),
-		"TOPOLVM_FILES": filepath.Join(
-			cache,
-			"topolvm",
-		), "GOLANGCI_LINT_CACHE": filepath.Join(cache, "golangci-lint"),
-		"LDFLAGS": ldflags(version),
-		"BUNDLE_IMAGE": getenv(
-			"BUNDLE_IMAGE",
-			"quay.io/lvm-storage/lvms-operator:v"+version,
-		),
-		"GATHER_NAME": getenv(
-			"MUST_GATHER_IMAGE",
-			"quay.io/lvm-storage/lvms-must-gather:v"+version,
-		),
-		"BUNDLE_FIPS_MODULE": getenv("BUNDLE_FIPS_MODULE", "off"),
-		"CATALOG_BUNDLE": getenv(
-			"CATALOG_BUNDLE_IMAGE",
-			"quay.io/lvm-storage/lvms-operator-bundle:v"+version,
-		),
-		"DEBIAN_UPDATE":                          getenv("DEBIAN_UPDATE", "false"),
-		"PERMISSIONS":                            getenv("LVMS_PERMISSIONS", "check"),
-		"LVMS_FIPS_MODULE":                       "off",
-		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "5m",
-		"CGO_ENABLED": "0", "GOFLAGS": getenv("GOFLAGS", "-buildvcs=false -trimpath"),
-	}
-	for _, dir := range []string{bin, w.vars["BARE"], filepath.Join(cache, "image"), filepath.Join(cache, "lane")} {
+	w := &workspace{root: root, cache: cache, built: map[string]*building{},
+		vars: variables(root, cache, dev, version)}
+	for _, dir := range []string{"bin", "bare", "image", "lane"} {
+		dir = filepath.Join(cache, dir)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
+}
+
+// variables returns the variables of the commands. dev is the path of this program.
+func variables(root, cache, dev, version string) map[string]string {
+	in := func(elements ...string) string { return filepath.Join(append([]string{cache}, elements...)...) }
+	image := func(name string) string { return in("image", name+".tar") }
+	release := func(variable, name string) string {
+		return getenv(variable, "quay.io/lvm-storage/"+name+":v"+version)
+	}
+	return map[string]string{
+		"ROOT": root, "CACHE": cache, "LVMS_CACHE": cache, "BIN": in("bin"), "DEV": dev, "VERSION": version,
+		"LAB": in("bin", "lab"), "BARE": in("bare"), "ROOTFS": in("rootfs-amd64"),
+		"GATHER_ROOTFS": in("rootfs-must-gather-amd64"), "CONSOLE_PARTS": in("console"),
+		"TOPOLVM_FILES": in("topolvm"), "GOLANGCI_LINT_CACHE": in("golangci-lint"),
+		"LVMS_GATHER": in("bin", "gather"), "LVMS_HELM": in("bin", "helm"), "LVMS_PLUGIN": in("bin", "kubectl-lvms"),
+		"LVMS_PREVIOUS": in("previous", previousCommit),
+
+		"IMAGE": image("lvms-operator"), "IMAGE_FIPS": image("lvms-operator-fips"),
+		"GATHER_IMAGE_FIPS": image("lvms-must-gather-fips"), "LVMS_IMAGE": image("lvms-operator"),
+		"LVMS_GATHER_IMAGE": image("lvms-must-gather"), "LVMS_UPSTREAM_IMAGE": image("upstream"),
+		"LVMS_NEXT_IMAGE": image("next"), "LVMS_TOPOLVM_IMAGE": image("topolvm"),
+
+		"BUNDLE_IMAGE":   release("BUNDLE_IMAGE", "lvms-operator"),
+		"GATHER_NAME":    release("MUST_GATHER_IMAGE", "lvms-must-gather"),
+		"CATALOG_BUNDLE": release("CATALOG_BUNDLE_IMAGE", "lvms-operator-bundle"),
+
+		"BUNDLE_FIPS_MODULE": getenv("BUNDLE_FIPS_MODULE", "off"), "LVMS_FIPS_MODULE": "off",
+		"DEBIAN_UPDATE": getenv("DEBIAN_UPDATE", "false"), "PERMISSIONS": getenv("LVMS_PERMISSIONS", "check"),
+		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "5m",
+		"CGO_ENABLED": "0", "GOFLAGS": getenv("GOFLAGS", "-buildvcs=false -trimpath"), "LDFLAGS": ldflags(version),
+	}
 }
 
 // versionOf returns VERSION, or the version in the Makefile.

@@ -71,13 +71,7 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (verdict.Severity, s
 		reasons = append(reasons, failed.Reason+": "+failed.Message)
 	}
 	users := podsWith(f, claim)
-	for _, pod := range users {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				reasons = append(reasons, fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, c.Message))
-			}
-		}
-	}
+	reasons = append(reasons, unschedulable(users)...)
 	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	if len(users) == 0 && waits {
 		if len(reasons) == 0 {
@@ -89,6 +83,18 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (verdict.Severity, s
 		reasons = append(reasons, "no reason reported: see the log of the operator")
 	}
 	return severity, strings.Join(reasons, "; ")
+}
+
+// unschedulable returns why Pods cannot be scheduled.
+func unschedulable(pods []*corev1.Pod) (reasons []string) {
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				reasons = append(reasons, fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, c.Message))
+			}
+		}
+	}
+	return reasons
 }
 
 func classOf(f *Facts, claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {

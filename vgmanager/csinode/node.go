@@ -243,9 +243,18 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 			return nil, err
 		}
 	}
+	if err := s.publish(ctx, v, request); err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// publish mounts a volume at the target path. The limits of the Pod are set before and after it.
+func (s *NodeServer) publish(ctx context.Context, v volume.Volume, request *csi.NodePublishVolumeRequest) error {
+	target, capability := request.GetTargetPath(), request.GetVolumeCapability()
 	limits, err := s.Limits.Publish(ctx, v, target, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	options := []string{"bind"}
 	if request.GetReadonly() || volume.ReadsOnly(capability) {
@@ -256,13 +265,11 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	} else {
 		err = s.publisher.publishMount(ctx, v, request.GetStagingTargetPath(), target, options)
 	}
-	if err == nil {
-		_, err = s.Limits.Publish(ctx, v, target, limits)
-	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &csi.NodePublishVolumeResponse{}, nil
+	_, err = s.Limits.Publish(ctx, v, target, limits)
+	return err
 }
 
 // stageIfNotMounted stages a file system that is not mounted at the staging path. TopoLVM's node service mounts a

@@ -124,18 +124,10 @@ func (s *NodeServer) endStaging(ctx context.Context, id, staging string) error {
 // volume. It does not need the key.
 func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if err := checkExpansion(request); err != nil {
+		return nil, err
+	}
 	path := request.GetVolumePath()
-	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
-	}
-	if path == "" {
-		return nil, status.Error(codes.InvalidArgument, "volume_path is required")
-	}
-	if r := request.GetCapacityRange(); r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 ||
-		r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes() {
-		return nil, status.Errorf(codes.InvalidArgument, "invalid capacity_range: required_bytes %d, limit_bytes %d",
-			r.GetRequiredBytes(), r.GetLimitBytes())
-	}
 	if err := s.Locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
@@ -168,6 +160,22 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 		}
 	}
 	return &csi.NodeExpandVolumeResponse{}, nil
+}
+
+// checkExpansion returns InvalidArgument for a request that the CSI specification does not allow.
+func checkExpansion(request *csi.NodeExpandVolumeRequest) error {
+	r := request.GetCapacityRange()
+	switch {
+	case request.GetVolumeId() == "":
+		return status.Error(codes.InvalidArgument, "volume_id is required")
+	case request.GetVolumePath() == "":
+		return status.Error(codes.InvalidArgument, "volume_path is required")
+	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 ||
+		r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes():
+		return status.Errorf(codes.InvalidArgument, "invalid capacity_range: required_bytes %d, limit_bytes %d",
+			r.GetRequiredBytes(), r.GetLimitBytes())
+	}
+	return nil
 }
 
 // reportUnstaged reports that a volume is no longer staged, so that a fence that is requested is set at once: its Pods

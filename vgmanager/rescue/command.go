@@ -74,13 +74,20 @@ func Command() *cobra.Command {
 }
 
 func (s *settings) check() error {
-	power := func(n int64) bool { return n > 0 && n&(n-1) == 0 }
+	if err := s.checkFlags(); err != nil {
+		return err
+	}
+	return s.resolvePaths()
+}
+
+func (s *settings) checkFlags() error {
+	power := func(n, least, most int64) bool { return n >= least && n <= most && n&(n-1) == 0 }
 	switch {
 	case s.From == "" || s.To == "":
 		return errors.New("--from and --to are required")
-	case !power(s.block) || s.block < 4096 || s.block > 64<<20:
+	case !power(s.block, 4096, 64<<20):
 		return fmt.Errorf("--block %d: must be a power of two from 4096 to 67108864", s.block)
-	case s.smallest != 0 && (!power(s.smallest) || s.smallest > s.block):
+	case s.smallest != 0 && !power(s.smallest, 1, s.block):
 		return fmt.Errorf("--smallest-read %d: must be a power of two, at most --block", s.smallest)
 	case s.retries < 0 || s.retries > 100:
 		return fmt.Errorf("--retries %d: must be from 0 to 100", s.retries)
@@ -89,6 +96,11 @@ func (s *settings) check() error {
 	case s.maxFiles < 0:
 		return errors.New("--max-files must not be negative")
 	}
+	return nil
+}
+
+// resolvePaths makes the paths absolute, and names the map file after the target if no other was requested.
+func (s *settings) resolvePaths() error {
 	for _, path := range []*string{&s.From, &s.To, &s.Map} {
 		if *path == "" {
 			continue

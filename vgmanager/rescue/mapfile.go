@@ -119,13 +119,18 @@ func (r *Record) decodeEntry(fields []string) error {
 			e.State = State(state)
 		}
 	}
+	return r.add(e, fields[2])
+}
+
+// add appends an entry, whose state has a name, if it is possible after those before it.
+func (r *Record) add(e Entry, name string) error {
 	end := int64(0)
 	if n := len(r.Map.entries); n > 0 {
 		end = r.Map.entries[n-1].End()
 	}
 	switch {
 	case int(e.State) >= len(stateNames):
-		return fmt.Errorf("unknown state %q", fields[2])
+		return fmt.Errorf("unknown state %q", name)
 	case e.Start != end || e.Length == 0 || e.End() < e.Start:
 		return fmt.Errorf("range %d+%d does not begin at the end of the range before, %d", e.Start, e.Length, end)
 	case e.State == Saved && e.Number != 0, e.State == Lost && e.Number == 0:

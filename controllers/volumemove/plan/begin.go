@@ -49,6 +49,14 @@ type Start struct {
 
 // Movable returns an error if the volume of the claim cannot be moved, or not now.
 func (s *State) Movable() error {
+	if err := claimMovable(s); err != nil {
+		return err
+	}
+	return volumeMovable(s)
+}
+
+// claimMovable is about the claim and its PersistentVolume.
+func claimMovable(s *State) error {
 	claim := s.Move.Spec.Claim
 	switch {
 	case s.Claim == nil:
@@ -61,6 +69,14 @@ func (s *State) Movable() error {
 	case s.PV.Spec.CSI == nil || s.PV.Spec.CSI.Driver != wellknown.DriverName:
 		return refused("claim %s has a volume of another driver: PersistentVolume %s is not of %s", claim, s.PV.Name,
 			wellknown.DriverName)
+	}
+	return nil
+}
+
+// volumeMovable is about the LogicalVolume.
+func volumeMovable(s *State) error {
+	claim := s.Move.Spec.Claim
+	switch {
 	case s.Volume == nil:
 		return Pending("PersistentVolume %s of claim %s has no LogicalVolume", s.PV.Name, claim)
 	case !s.Volume.DeletionTimestamp.IsZero() || !s.PV.DeletionTimestamp.IsZero():

@@ -27,12 +27,26 @@ func Choose(candidates []Candidate, s *State, class string) (node, doubt string,
 		return "", "", Pending("node %s, which has volume %s, %s", source, s.Volume.Name, problem)
 	}
 	needs := room.Copy(s.Volume.Spec.Size.Value(), candidates[at].Pool)
+	best, reasons := selectBest(s, candidates, needs)
+	switch {
+	case best != nil:
+		return best.Node, best.room().Doubt(needs), nil
+	case len(reasons) == 0 && s.Move.Spec.NodeName != "":
+		return "", "", Pending("node %s does not exist", s.Move.Spec.NodeName)
+	case len(reasons) == 0:
+		return "", "", Pending("there is no other node")
+	}
+	return "", "", Pending("no node for a volume of %s in device class %s: %s", s.Volume.Spec.Size.String(), class,
+		someOf(reasons))
+}
+
+// selectBest returns the best target, or nil with the reason of each node.
+func selectBest(s *State, candidates []Candidate, needs room.Volume) (best *Candidate, reasons []string) {
 	spread := view.SpreadOf(s.Volume)
-	var best, second *Candidate
-	var reasons []string
+	var second *Candidate // has a neighbor of the spread group
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Node == source || s.Move.Spec.NodeName != "" && c.Node != s.Move.Spec.NodeName {
+		if c.Node == s.Volume.Spec.NodeName || s.Move.Spec.NodeName != "" && c.Node != s.Move.Spec.NodeName {
 			continue
 		}
 		why := c.refusal(needs, spread)
@@ -48,16 +62,7 @@ func Choose(candidates []Candidate, s *State, class string) (node, doubt string,
 	if best == nil {
 		best = second
 	}
-	switch {
-	case best != nil:
-		return best.Node, best.room().Doubt(needs), nil
-	case len(reasons) == 0 && s.Move.Spec.NodeName != "":
-		return "", "", Pending("node %s does not exist", s.Move.Spec.NodeName)
-	case len(reasons) == 0:
-		return "", "", Pending("there is no other node")
-	}
-	return "", "", Pending("no node for a volume of %s in device class %s: %s", s.Volume.Spec.Size.String(), class,
-		someOf(reasons))
+	return best, reasons
 }
 
 // room returns what the node has for the volume.

@@ -98,10 +98,8 @@ func Next(s *State, now, fenceAfter time.Time) Step {
 		return WayBack{s}.afterSwitchBack()
 	case WayBack{s}.isLostWithoutOwner():
 		return WayBack{s}.swap("the volume was deleted")
-	case s.IsSwitched() && (WayBack{s}.IsBackRequested() || WayBack{s}.IsOldKept()):
-		return WayBack{s}.moveBack(now)
 	case s.IsSwitched():
-		return ending{s}.afterSwitch(now)
+		return nextAfterSwitch(s, now)
 	case !s.Move.DeletionTimestamp.IsZero():
 		return ending{s}.undo(s.Move.Status.Phase, "the move is being undone: the volume stays on its node")
 	case s.Move.Status.Phase == v1alpha1.MoveFailed:
@@ -130,6 +128,14 @@ func Next(s *State, now, fenceAfter time.Time) Step {
 	return rounds{s}.nextRound(now, fenceAfter)
 }
 
+func nextAfterSwitch(s *State, now time.Time) Step {
+	back := WayBack{s}
+	if back.IsBackRequested() || back.IsOldKept() {
+		return back.moveBack(now)
+	}
+	return ending{s}.afterSwitch(now)
+}
+
 // problem returns why a move that has begun cannot be completed, or "".
 func (s *State) problem() string {
 	name := s.Move.Status.PersistentVolume
@@ -147,8 +153,15 @@ func (s *State) problem() string {
 	case view.NodeOfVolume(s.PV) != s.Volume.Spec.NodeName || s.Volume.Spec.NodeName != s.SourceNode():
 		return fmt.Sprintf("volume %s is on node %s, and no longer on node %s: create another VolumeMove", name,
 			s.Volume.Spec.NodeName, s.SourceNode())
-	case s.Target == nil:
-		return ""
+	case s.Target != nil:
+		return targetProblem(s)
+	}
+	return ""
+}
+
+// targetProblem returns why the LogicalVolume of the copy cannot be used, or "".
+func targetProblem(s *State) string {
+	switch {
 	case view.MoveVolume(s.Target) != s.Volume.Status.VolumeID:
 		return fmt.Sprintf("LogicalVolume %s is for another volume than %s", s.Target.Name, s.Volume.Status.VolumeID)
 	case s.Target.Status.VolumeID != "":

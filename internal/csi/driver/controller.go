@@ -116,17 +116,24 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 		return nil, err
 	}
 	s.dropPreparation(ctx, lv)
-	// The class of the claim may have changed since an earlier call created the volume.
-	if requested := volumespec.LimitsRequested(desired); requested != volumespec.LimitsRequested(lv) {
-		if err := (limits{s.volumes}).request(ctx, lv, requested); err != nil {
-			return nil, err
-		}
+	if err := s.updateLimits(ctx, desired, lv); err != nil {
+		return nil, err
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
 		VolumeId: lv.Status.VolumeID, CapacityBytes: volumespec.SizeOf(lv),
 		ContentSource: request.GetVolumeContentSource(),
 		VolumeContext: contextOf(request.GetParameters()), AccessibleTopology: []*csi.Topology{topologyOf(lv)},
 	}}, nil
+}
+
+// updateLimits requests the limits of the class of the claim, which may have changed since an earlier call created the
+// volume.
+func (s *ControllerServer) updateLimits(ctx context.Context, desired, lv *topolvmv1.LogicalVolume) error {
+	requested := volumespec.LimitsRequested(desired)
+	if requested == volumespec.LimitsRequested(lv) {
+		return nil
+	}
+	return limits{s.volumes}.request(ctx, lv, requested)
 }
 
 // nodeParameters are the parameters of a StorageClass that the node needs.

@@ -74,18 +74,8 @@ func (p *Placer) Place(ctx context.Context, desired, present *topolvmv1.LogicalV
 // source, or on the node that the scheduler has selected, because others are there.
 func (p *Placer) selectNode(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
 	source *volumespec.Source, allowed []string, claim *corev1.PersistentVolumeClaim, others neighbors) error {
-	node := ""
-	remains := present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName))
-	switch {
-	case source.MustStay(), claim == nil && source.Prefers(allowed) && !remains:
-		node = source.Node()
-	case claim == nil && source != nil && remains:
-		node = present.Spec.NodeName
-	case isScheduled(claim) && len(allowed) > 0:
-		node = allowed[0]
-	case remains:
-		node = present.Spec.NodeName
-	default:
+	node, given := givenNode(present, source, allowed, claim)
+	if !given {
 		if source.Prefers(allowed) && others.nodes[source.Node()] == "" {
 			if err := p.reserve(ctx, desired, source, []string{source.Node()}, others); err == nil {
 				return nil
@@ -105,6 +95,23 @@ func (p *Placer) selectNode(ctx context.Context, desired, present *topolvmv1.Log
 	}
 	desired.Spec.NodeName = node
 	return nil
+}
+
+// givenNode returns the node that a volume must be on, or false if it can be selected.
+func givenNode(present *topolvmv1.LogicalVolume, source *volumespec.Source, allowed []string,
+	claim *corev1.PersistentVolumeClaim) (node string, given bool) {
+	remains := present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName))
+	switch {
+	case source.MustStay(), claim == nil && source.Prefers(allowed) && !remains:
+		return source.Node(), true
+	case claim == nil && source != nil && remains:
+		return present.Spec.NodeName, true
+	case isScheduled(claim) && len(allowed) > 0:
+		return allowed[0], true
+	case remains:
+		return present.Spec.NodeName, true
+	}
+	return "", false
 }
 
 // allowedNodes returns the nodes on which a volume may be, the preferred ones first; none if every node is allowed. It

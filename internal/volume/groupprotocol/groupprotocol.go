@@ -155,32 +155,27 @@ func Act(r Request, s State, holding bool) Action {
 	switch {
 	case r.Attempt < s.Attempt, holding:
 		return Nothing // the request is out of date, or Follow decides
-	case s.Attempt == r.Attempt && s.Phase == Failed:
-		return Nothing
-	}
-	ours := s.Attempt == r.Attempt
-	switch r.Phase {
-	case Prepare:
-		if !ours {
-			return DoPrepare
-		}
-		if s.Phase == Prepared {
-			return Nothing
-		}
-	case Lock:
-		if ours && s.Phase == Prepared {
-			return DoTake
-		}
-	case Keep:
-		if ours && s.Phase == Taken {
-			return DoKeep
-		}
-	}
-	// The request can be older than the state, but a node that is Locked or Held and holds nothing was ended since.
-	if ours && (s.Phase == Taken || s.Phase == Usable) {
-		return Nothing
+	case r.Attempt == s.Attempt:
+		return actWithin(r.Phase, s.Phase)
+	case r.Phase == Prepare:
+		return DoPrepare
 	}
 	return DoFail
+}
+
+// actWithin is Act for the attempt whose phase the node has reported last.
+func actWithin(request, reported Phase) Action {
+	switch {
+	case reported == Failed, request == Prepare && reported == Prepared:
+		return Nothing
+	case request == Lock && reported == Prepared:
+		return DoTake
+	case request == Keep && reported == Taken:
+		return DoKeep
+	case reported == Taken, reported == Usable:
+		return Nothing // The request can be older than the state.
+	}
+	return DoFail // A node that is Locked or Held and holds nothing was ended since.
 }
 
 // Follow is for a node that is Locked or Held for an attempt, and waits for a phase, Suspend or Release. ended is

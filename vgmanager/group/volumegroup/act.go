@@ -51,10 +51,7 @@ func (r *Reconciler) perform(ctx context.Context, d state.Desired, s state.NodeS
 	case lvm.GroupDeactivate:
 		return r.wiper.deactivateGroup(ctx, d, s, a)
 	case lvm.GroupRestore:
-		if err := r.LVM.Apply(ctx, c); err != nil {
-			return err
-		}
-		return r.restores.Sequences.Restart(d.Name, c.UUID, s.Before)
+		return r.restoreGroup(ctx, d, s, c)
 	case lvm.LVRefresh, lvm.LVRebuild:
 		return r.group.reload(ctx, d, a)
 	case lvm.PVMoveResume:
@@ -79,6 +76,13 @@ func (r *Reconciler) perform(ctx context.Context, d state.Desired, s state.NodeS
 		return pathExists(d, r.LVM.Apply(ctx, c))
 	}
 	return r.LVM.Apply(ctx, a.Change)
+}
+
+func (r *Reconciler) restoreGroup(ctx context.Context, d state.Desired, s state.NodeState, c lvm.GroupRestore) error {
+	if err := r.LVM.Apply(ctx, c); err != nil {
+		return err
+	}
+	return r.restores.Sequences.Restart(d.Name, c.UUID, s.Before)
 }
 
 // performTask does what is not one change of LVM.

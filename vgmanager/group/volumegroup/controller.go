@@ -48,7 +48,7 @@ type Changes interface {
 	Apply(ctx context.Context, c lvm.Change) error
 	// SetHealthy sets whether commands for volumes of a group may name the group's devices. Set it after the group
 	// was observed and found healthy.
-	SetHealthy(vg string, well bool)
+	SetHealthy(vg string, healthy bool)
 	// AcceptLoss sets the missing physical volumes of a group whose removal was requested.
 	AcceptLoss(vg string, pvs []string)
 }
@@ -239,9 +239,9 @@ const (
 	// maxAge is the maximum age of an observation that leads to no change. It is less than resync, so that each
 	// resync observes again, but the volume groups of a node share an observation.
 	maxAge = 50 * time.Second
-	// sameLook is the maximum age of an observation that leads to a change that removes nothing. The observation
-	// includes the last change of this LVM, and devices to use are read again in any case.
-	sameLook = 2 * time.Second
+	// maxAgeOfAdditions is the maximum age of an observation that leads to a change that removes nothing. The
+	// observation includes the last change of this LVM, and devices to use are read again in any case.
+	maxAgeOfAdditions = 2 * time.Second
 	// moveStalls is the time without progress after which the agent assumes that no process polls a move. LVM polls
 	// every 5 s. If a disk needs longer than this for one percent, a second process polls the move, which is
 	// harmless.

@@ -185,7 +185,7 @@ func (r *Reconciler) labeled(ctx context.Context, d state.Desired, s *state.Node
 		return err
 	}
 	from := client.Reader(r.objects.Client)
-	if maxAge <= sameLook {
+	if maxAge <= maxAgeOfAdditions {
 		from = r.objects.Live
 	}
 	nodeStatus, err := r.entries.nodeStatus(ctx, from)

@@ -185,10 +185,8 @@ func (d *decoder) set(at section, key, value string) error {
 		d.Seqno, err = unsigned(value)
 	case at.is(3, "physical_volumes"):
 		err = d.setPV(at[2], key, value)
-	case at.is(3, "logical_volumes") && key == "id":
-		d.Volumes[len(d.Volumes)-1].UUID, err = strconv.Unquote(value)
-	case at.is(3, "logical_volumes") && key == "status":
-		d.Volumes[len(d.Volumes)-1].Visible = slices.Contains(elements(value), "VISIBLE")
+	case at.is(3, "logical_volumes"):
+		err = d.setVolume(key, value)
 	case at.is(4, "logical_volumes"):
 		err = d.setSegment(at[2], key, value)
 	}
@@ -211,6 +209,17 @@ func (d *decoder) setPV(name, key, value string) error {
 		}
 	}
 	return nil
+}
+
+func (d *decoder) setVolume(key, value string) (err error) {
+	v := &d.Volumes[len(d.Volumes)-1]
+	switch key {
+	case "id":
+		v.UUID, err = strconv.Unquote(value)
+	case "status":
+		v.Visible = slices.Contains(elements(value), "VISIBLE")
+	}
+	return err
 }
 
 func (d *decoder) setSegment(volume, key, value string) error {

@@ -275,16 +275,7 @@ func (e *ext) decode(number uint64, raw []byte) (*inode, error) {
 	if format == 8 || format == 4 {
 		in.size |= int64(little.Uint32(raw[108:])) << 32
 	}
-	switch {
-	case number == extJournal:
-		in.special = "journal"
-	case number < uint64(e.firstOwn) && number != extRoot:
-		in.special = "reserved inodes"
-	case e.own[number] != "":
-		in.special = e.own[number]
-	case flags&extInodeAttributes != 0:
-		in.special = Attributes
-	}
+	in.special = e.special(number, flags)
 	if acl := int64(little.Uint32(raw[104:])) | int64(little.Uint16(raw[118:]))<<32; acl != 0 {
 		in.attributes = []Span{{acl * e.block, (acl + 1) * e.block}}
 	}
@@ -301,6 +292,21 @@ func (e *ext) decode(number uint64, raw []byte) (*inode, error) {
 		e.indirect(in, body)
 	}
 	return in, nil
+}
+
+// special returns what the file system itself uses an inode for, or "" for an inode of users.
+func (e *ext) special(number uint64, flags uint32) string {
+	switch {
+	case number == extJournal:
+		return "journal"
+	case number < uint64(e.firstOwn) && number != extRoot:
+		return "reserved inodes"
+	case e.own[number] != "":
+		return e.own[number]
+	case flags&extInodeAttributes != 0:
+		return Attributes
+	}
+	return ""
 }
 
 // extents reads a node of an extent tree. depth is -1 for the root, which has any depth.

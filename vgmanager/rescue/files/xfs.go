@@ -82,14 +82,7 @@ func openXFS(f *finder) (volume, error) {
 	if err := x.check(); err != nil {
 		return nil, err
 	}
-	x.own = map[uint64]string{}
-	for _, at := range []int{64, 72} { // the bitmap and the summary of the real-time device
-		x.own[big.Uint64(sb[at:])] = "real-time device"
-	}
-	for _, at := range []int{160, 168, 232} { // quota of users, groups and projects
-		x.own[big.Uint64(sb[at:])] = "quota"
-	}
-	delete(x.own, 0)
+	x.own = xfsOwnInodes(sb)
 	x.report.FileSystem = "xfs"
 	x.report.Unreplayed = true // Whether the log is empty is not examined.
 	start, length := int64(big.Uint64(sb[48:])), int64(big.Uint32(sb[96:]))
@@ -97,6 +90,19 @@ func openXFS(f *finder) (volume, error) {
 		x.metadataAt("journal", at, length*x.block)
 	}
 	return x, nil
+}
+
+// xfsOwnInodes returns the inodes that the superblock names, and what the file system uses them for.
+func xfsOwnInodes(sb []byte) map[uint64]string {
+	own := map[uint64]string{}
+	for _, at := range []int{64, 72} { // the bitmap and the summary of the real-time device
+		own[big.Uint64(sb[at:])] = "real-time device"
+	}
+	for _, at := range []int{160, 168, 232} { // quota of users, groups and projects
+		own[big.Uint64(sb[at:])] = "quota"
+	}
+	delete(own, 0)
+	return own
 }
 
 func (x *xfs) check() error {
@@ -166,41 +172,48 @@ func (t *xfsInodeTree) node(ctx context.Context, block int64, level int) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: the time limit is reached", ErrUnknown)
 	}
-	x := t.x
-	at := (t.group*x.groupBlocks + block) * x.block
-	x.metadataAt("index of inodes", at, x.block)
-	content, err := x.read(at, int(x.block))
-	header, magic := 16, "IABT"
-	if x.v5 {
-		header, magic = 56, "IAB3"
-	}
-	count, most := 0, 0
-	if err == nil {
-		count, most = int(big.Uint16(content[6:])), (int(x.block)-header)/16
-		if level > 1 {
-			most = (int(x.block) - header) / 8
-		}
-	}
-	t.nodes++
-	damaged := err == nil && (string(content[:4]) != magic || level < 1 || int(big.Uint16(content[4:])) != level-1 ||
-		count > most || block >= x.groupBlocks || t.nodes > x.mostBlocks(x.block))
-	if err != nil || damaged {
-		x.incomplete("a block of the index of inodes of allocation group %d is lost or damaged: some inodes are not "+
+	records, count, ok := t.read(block, level)
+	if !ok {
+		t.x.incomplete("a block of the index of inodes of allocation group %d is lost or damaged: some inodes are not "+
 			"examined", t.group)
 		return nil
 	}
 	if level == 1 {
 		for i := range count {
-			t.chunk(content[header+16*i:])
+			t.chunk(records[16*i:])
 		}
 		return nil
 	}
+	most := len(records) / 8 // the keys are before the pointers
 	for i := range count {
-		if err := t.node(ctx, int64(big.Uint32(content[header+4*most+4*i:])), level-1); err != nil {
+		if err := t.node(ctx, int64(big.Uint32(records[4*most+4*i:])), level-1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// read returns the content of a node after its header, and the number of records. It returns false if the node is lost
+// or damaged.
+func (t *xfsInodeTree) read(block int64, level int) (records []byte, count int, ok bool) {
+	x := t.x
+	at := (t.group*x.groupBlocks + block) * x.block
+	x.metadataAt("index of inodes", at, x.block)
+	t.nodes++
+	content, err := x.read(at, int(x.block))
+	if err != nil || level < 1 || block >= x.groupBlocks || t.nodes > x.mostBlocks(x.block) {
+		return nil, 0, false
+	}
+	header, magic, size := 16, "IABT", 8
+	if x.v5 {
+		header, magic = 56, "IAB3"
+	}
+	if level == 1 {
+		size = 16
+	}
+	records, count = content[header:], int(big.Uint16(content[6:]))
+	ok = string(content[:4]) == magic && int(big.Uint16(content[4:])) == level-1 && count <= len(records)/size
+	return records, count, ok
 }
 
 // chunk reads the inodes of a record of the tree.

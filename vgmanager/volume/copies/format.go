@@ -92,25 +92,29 @@ func decode(b [headerLength]byte) (header, error) {
 
 // check returns an error if a header is not one that a streamWriter of this version writes.
 func (h header) check(reserved uint16) error {
-	valid := reserved == 0 && h.encoding <= encodingZstd && h.offset+h.length >= h.offset
-	switch h.kind {
-	case kindData:
-		valid = valid && h.length > 0 && h.length <= maxData && h.stored > 0 && h.stored <= maxStored &&
-			(h.encoding != encodingRaw || uint64(h.stored) == h.length)
-	case kindSum:
-		valid = valid && h.length > 0 && h.length <= maxData && h.stored == 0 && h.encoding == encodingRaw
-	case kindZeros:
-		valid = valid && h.length > 0 && h.stored == 0 && h.encoding == encodingRaw && h.sum == 0
-	case kindEnd:
-		valid = valid && h.stored == sha256.Size && h.encoding == encodingRaw
-	default:
-		valid = false
-	}
-	if !valid {
+	if reserved != 0 || h.encoding > encodingZstd || h.offset+h.length < h.offset || !h.fitsKind() {
 		return fmt.Errorf("%w: a record has the kind %d, the encoding %d and %d bytes for %d bytes at offset %d, "+
 			"which this version does not know", errDamaged, h.kind, h.encoding, h.stored, h.length, h.offset)
 	}
 	return nil
+}
+
+// fitsKind returns true if the lengths, the encoding and the checksum are possible for the kind of record.
+func (h header) fitsKind() bool {
+	isPiece := h.length > 0 && h.length <= maxData
+	hasNoContent := h.stored == 0 && h.encoding == encodingRaw
+	switch h.kind {
+	case kindData:
+		return isPiece && h.stored > 0 && h.stored <= maxStored &&
+			(h.encoding != encodingRaw || uint64(h.stored) == h.length)
+	case kindSum:
+		return isPiece && hasNoContent
+	case kindZeros:
+		return h.length > 0 && hasNoContent && h.sum == 0
+	case kindEnd:
+		return h.stored == sha256.Size && h.encoding == encodingRaw
+	}
+	return false
 }
 
 // digest is what the end of a stream says about the records before it.

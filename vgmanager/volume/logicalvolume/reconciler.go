@@ -157,28 +157,41 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 			return r.fail(ctx, lv, err)
 		}
 	}
-	if !lv.DeletionTimestamp.IsZero() {
+	switch {
+	case !lv.DeletionTimestamp.IsZero():
 		return r.remover.remove(ctx, lv)
-	}
-	if lv.Status.VolumeID == "" && view.GroupPending(lv) != "" {
+	case lv.Status.VolumeID == "" && view.GroupPending(lv) != "":
 		return ctrl.Result{}, nil // GroupReconciler creates it
 	}
 	marked, err := r.mark(ctx, lv)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || identity.IsMoved(lv)) && !marked {
-		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
-		// in this reconcile is not outdated.
-		now := &topolvmv1.LogicalVolume{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+	// The cache may be outdated: the volume may have been created or removed just now. An object that was marked in
+	// this reconcile is not outdated.
+	if !marked && (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || identity.IsMoved(lv)) {
+		if lv, err = r.readAgain(ctx, lv); lv == nil || err != nil {
+			return ctrl.Result{}, err
 		}
-		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() || !r.ours(now) {
-			return ctrl.Result{}, nil // the cache will be updated
-		}
-		lv = now
 	}
+	return r.createOrChange(ctx, lv)
+}
+
+// readAgain reads an object from the API server. It returns nil if the object was deleted or replaced, or belongs to
+// another node: the cache will be updated.
+func (r *Reconciler) readAgain(ctx context.Context, cached *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	now := &topolvmv1.LogicalVolume{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), now); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if now.UID != cached.UID || !now.DeletionTimestamp.IsZero() || !r.ours(now) {
+		return nil, nil
+	}
+	return now, nil
+}
+
+// createOrChange does what a volume that is not being deleted needs.
+func (r *Reconciler) createOrChange(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
 	case identity.IsMoved(lv):
 		return r.move(ctx, lv)

@@ -59,26 +59,17 @@ func (p *importer) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (ct
 // VolumeSnapshot with one such logical volume, restored returns its name instead.
 func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
 	tagged, err := p.Volumes.Tagged(ctx, lv.Spec.DeviceClass, wellknown.VolumeNameTagPrefix+lv.Name)
-	if err != nil && status.Code(err) != codes.NotFound {
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return "", p.restoredWithoutClass(ctx, lv)
+	case err != nil:
 		return "", status.Errorf(codes.Unavailable, "%s", message(err))
-	}
-	if err == nil && len(tagged) == 0 {
+	case len(tagged) == 0:
 		return "", nil
 	}
-	handle, readErr := p.handle(ctx, lv)
-	switch {
-	case readErr != nil:
-		return "", readErr
-	case err != nil && handle == "" && isSnapshot(lv):
-		// The snapshotter requests a snapshot of a volume, which has a device class, or the object was restored. A
-		// refusal would be final.
-		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which may have the "+
-			"snapshot of LogicalVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
-	case err != nil && handle == "":
-		return "", nil // The request is refused.
-	case err != nil:
-		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the "+
-			"logical volume of PersistentVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
+	handle, err := p.handle(ctx, lv)
+	if err != nil {
+		return "", err
 	}
 	var former []string
 	for _, v := range tagged {
@@ -99,6 +90,24 @@ func (p *importer) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 		"LogicalVolume %s: %s. Nothing is created beside it. It is used if PersistentVolume %s names it; to use it "+
 		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, p.Node, lv.Name,
 		strings.Join(former, ", "), lv.Name, wellknown.ImportAnnotation, lv.Name)
+}
+
+// restoredWithoutClass is restored while the device class does not exist on the node.
+func (p *importer) restoredWithoutClass(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	handle, err := p.handle(ctx, lv)
+	switch {
+	case err != nil:
+		return err
+	case handle != "":
+		return status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the logical "+
+			"volume of PersistentVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
+	case isSnapshot(lv):
+		// The snapshotter requests a snapshot of a volume, which has a device class, or the object was restored. A
+		// refusal would be final.
+		return status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which may have the "+
+			"snapshot of LogicalVolume %s", lv.Spec.DeviceClass, p.Node, lv.Name)
+	}
+	return nil // The request is refused.
 }
 
 // isSnapshot returns true for the object of a VolumeSnapshot. Its name has the UID of the VolumeSnapshot, so a logical

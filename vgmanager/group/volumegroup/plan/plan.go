@@ -90,6 +90,7 @@ func New(d state.Desired, s state.NodeState) state.Plan {
 func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.Plan {
 	p := state.Plan{State: v1alpha1.VGStatusFailed, Excluded: c.Excluded, Problems: c.Problems, Waiting: c.Waiting,
 		Doubtful: c.Doubtful, AwaitsListing: len(c.Unlisted) > 0}
+	tooFew := redundancy.StartProblem(d, s, len(c.Candidates))
 	switch {
 	case d.Taint != "":
 		return state.Plan{State: v1alpha1.VGStatusReady, Excluded: c.Excluded, Note: fmt.Sprintf(
@@ -110,12 +111,11 @@ func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = state.NextOf(s, selection.WipeActions(c.Wipes))
 	case len(c.Problems) > 0:
-	case len(c.Unapproved) > 0 && (len(c.Candidates) == 0 || redundancy.StartProblem(d, s, len(c.Candidates)) != ""):
+	case len(c.Unapproved) > 0 && (len(c.Candidates) == 0 || tooFew != ""):
 		p.State = v1alpha1.VGStatusProgressing
 		p.Note = selection.WaitForApproval(d, c)
-	case len(c.Candidates) > 0 && redundancy.StartProblem(d, s, len(c.Candidates)) != "":
-		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: redundancy.StartProblem(d, s,
-			len(c.Candidates))}}
+	case len(c.Candidates) > 0 && tooFew != "":
+		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: tooFew}}
 	case len(c.Candidates) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = state.Action{Kind: state.CreateVG, Target: state.Devices(c.Candidates), Change: lvm.VGCreate{
@@ -124,16 +124,23 @@ func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.
 	case c.Waiting:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Note = "waiting until the new devices have been attached for a minute"
-	case c.Blocked > 0 || requires(d):
+	default:
+		return withoutDevices(p, d, c)
+	}
+	return p
+}
+
+// withoutDevices completes the plan for a node that has no usable device for the volume group.
+func withoutDevices(p state.Plan, d state.Desired, c selection.Choice) state.Plan {
+	if c.Blocked > 0 || requires(d) {
 		p.Problems = []state.Problem{{Event: state.EventNoAvailableDevices, Message: fmt.Sprintf(
 			"volume group %s does not exist on node %s, because there were no available devices to create it: attach "+
 				"a blank disk, or see excluded for why each device cannot be used", d.Name, d.Node)}}
-	default:
-		// If the node has no usable device and the device class requires none, the node is ready.
-		p.State, p.Note = v1alpha1.VGStatusReady,
-			fmt.Sprintf("node %s has no volume group of device class %s, and needs none: there were no available "+
-				"devices to create it", d.Node, d.Name)
+		return p
 	}
+	p.State, p.Note = v1alpha1.VGStatusReady,
+		fmt.Sprintf("node %s has no volume group of device class %s, and needs none: there were no available devices "+
+			"to create it", d.Node, d.Name)
 	return p
 }
 

@@ -28,11 +28,8 @@ func planRemoval(d state.Desired, s state.NodeState) state.Plan {
 		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
 	switch {
-	case vg == nil && d.Deleting && vanished(s) && !lostdevices.Recovers(d, s, nil) && doubt.Unaccounted(d, s,
-		nil) != "":
-		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: health.LostGroup(d, s), Lost: true}
 	case vg == nil:
-		return planLabels(s)
+		return planRemoved(d, s)
 	case ownership.NotOurs(d, vg) != "":
 		// The group belongs to another owner and is not changed.
 		return state.Withdrawn(s, state.Plan{Finished: true})
@@ -61,6 +58,14 @@ func planRemoval(d state.Desired, s state.NodeState) state.Plan {
 		p.Action = state.Action{Kind: state.RemoveVG, Target: state.PVs(vg.PVs), Change: lvm.VGRemove{VG: d.Name}}
 	}
 	return state.Withdrawn(s, p)
+}
+
+// planRemoved is the plan for a node that has no such volume group, or no longer.
+func planRemoved(d state.Desired, s state.NodeState) state.Plan {
+	if d.Deleting && vanished(s) && !lostdevices.Recovers(d, s, nil) && doubt.Unaccounted(d, s, nil) != "" {
+		return state.Plan{State: v1alpha1.VGStatusDegraded, Problems: health.LostGroup(d, s), Lost: true}
+	}
+	return planLabels(s)
 }
 
 // planLeaving is the plan for a node that the device class no longer selects. Existing volumes stay and remain

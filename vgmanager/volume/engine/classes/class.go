@@ -52,6 +52,18 @@ func validate(classes []deviceclass.Class) error {
 
 // validateClass returns the invalid key and the problem.
 func validateClass(c *deviceclass.Class) (key, problem string) {
+	for _, validate := range []func(*deviceclass.Class) (key, problem string){
+		validateGroup, validateErasure, validateAllocation, validateThinPool,
+	} {
+		if key, problem := validate(c); problem != "" {
+			return key, problem
+		}
+	}
+	return validateLimits(c.NamespaceLimits)
+}
+
+// validateGroup is about the keys that every class has.
+func validateGroup(c *deviceclass.Class) (key, problem string) {
 	switch {
 	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
 		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, "+
@@ -63,27 +75,48 @@ func validateClass(c *deviceclass.Class) (key, problem string) {
 	case !stripeSizePattern.MatchString(c.StripeSize):
 		return "stripe-size",
 			fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
+	}
+	return "", ""
+}
+
+func validateErasure(c *deviceclass.Class) (key, problem string) {
+	switch {
 	case !slices.Contains([]string{"", deviceclass.EraseNone, deviceclass.EraseDiscard, deviceclass.EraseZero},
 		c.EraseOnDelete):
 		return "erase-on-delete", fmt.Sprintf("is %q, want None, Discard or Zero", c.EraseOnDelete)
 	case c.IsThin() && c.EraseOnDelete == deviceclass.EraseZero:
 		return "erase-on-delete", "is Zero, which is not possible for thin volumes: use Discard or None"
+	}
+	return "", ""
+}
+
+func validateAllocation(c *deviceclass.Class) (key, problem string) {
+	switch {
 	case !slices.Contains([]string{"", deviceclass.AllocationAny, deviceclass.AllocationSingleDevice}, c.Allocation):
 		return "allocation", fmt.Sprintf("is %q, want Any or SingleDevice", c.Allocation)
 	case c.IsSingleDevice() && c.IsThin():
 		return "allocation", "is SingleDevice, which is not possible for thin volumes: remove it"
 	case c.IsSingleDevice() && c.Stripe != nil && *c.Stripe > 1:
 		return "allocation", "is SingleDevice, but stripe has several devices: remove one of them"
-	case c.IsThin() && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
-		return "thin-pool", "is thin but names no thin pool"
-	case c.IsThin() && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
-		return "thin-pool.overprovision-ratio",
-			fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
-	case c.IsThin() && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
-		return "thin-pool.high-water-mark-percent",
-			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
-	return validateLimits(c.NamespaceLimits)
+	return "", ""
+}
+
+func validateThinPool(c *deviceclass.Class) (key, problem string) {
+	if !c.IsThin() {
+		return "", ""
+	}
+	switch pool := c.ThinPoolConfig; {
+	case pool == nil || pool.Name == "":
+		return "thin-pool", "is thin but names no thin pool"
+	case !(pool.OverprovisionRatio >= 1):
+		return "thin-pool.overprovision-ratio",
+			fmt.Sprintf("has an overprovision ratio of %g, below 1", pool.OverprovisionRatio)
+	case pool.HighWaterMarkPercent < 0 || pool.HighWaterMarkPercent > 100:
+		return "thin-pool.high-water-mark-percent",
+			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", pool.HighWaterMarkPercent)
+	}
+	return "", ""
 }
 
 // target returns the volume group or thin pool of a class. Two classes must not have the same target.

@@ -50,6 +50,12 @@ func Plan(d state.Desired, s state.NodeState) state.Plan {
 		p.AffectsClass = true
 		return state.Plan{State: v1alpha1.VGStatusDegraded, Lost: lost, Problems: []state.Problem{p}}
 	}
+	return planPresent(d, s, vg, refusal)
+}
+
+// planPresent is the plan for a volume group that exists. refusal says why it cannot be used, or is "".
+func planPresent(d state.Desired, s state.NodeState, vg *lvm.VG, refusal string) state.Plan {
+	volumes := claimedVolumes(d, vg)
 	p := state.Plan{LookedAtHealth: true, Action: existingPublication(d, s, vg, refusal),
 		Problems: existingProblems(d, s, vg)}
 	switch {

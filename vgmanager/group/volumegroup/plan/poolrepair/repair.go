@@ -143,13 +143,9 @@ func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if problem != "" {
 		return state.Action{}
 	}
-	lost := lostVolumes(d, pool)
 	switch i := s.Pool.Inspection; {
-	case thinpool.Works(pool) && len(lost) == 0:
-		return state.Action{}
 	case thinpool.Works(pool):
-		return state.Action{Kind: state.RemoveLost, Change: lvm.LVRemoveLost{VG: d.Name, Pool: pool.Name,
-			UUIDs: state.UUIDs(lost[:min(len(lost), state.MaxNamesOfCommand)])}}
+		return lostRemoval(d, pool)
 	case thinpool.IsOnlyFull(pool) && !allowsRepair(d, s):
 		return state.Action{}
 	case thinpool.IsOnlyFull(pool):
@@ -168,6 +164,16 @@ func Action(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 		return state.Action{Kind: state.ActivatePool, Change: lvm.ThinPoolActivate{VG: d.Name}}
 	}
 	return state.Action{Kind: state.RepairPool}
+}
+
+// lostRemoval removes the volumes that a pool that works again has lost.
+func lostRemoval(d state.Desired, pool *lvm.ThinPool) state.Action {
+	lost := lostVolumes(d, pool)
+	if len(lost) == 0 {
+		return state.Action{}
+	}
+	return state.Action{Kind: state.RemoveLost, Change: lvm.LVRemoveLost{VG: d.Name, Pool: pool.Name,
+		UUIDs: state.UUIDs(lost[:min(len(lost), state.MaxNamesOfCommand)])}}
 }
 
 // metadataExtension extends full metadata by a quarter, as far as there is space. LVM extends it while the pool is in
