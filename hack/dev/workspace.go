@@ -85,7 +85,8 @@ func variables(root, cache, dev, version string) map[string]string {
 		"BUNDLE_FIPS_MODULE": getenv("BUNDLE_FIPS_MODULE", "off"), "LVMS_FIPS_MODULE": "off",
 		"DEBIAN_UPDATE": getenv("DEBIAN_UPDATE", "false"), "PERMISSIONS": getenv("LVMS_PERMISSIONS", "check"),
 		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "5m",
-		"CGO_ENABLED": "0", "GOFLAGS": getenv("GOFLAGS", "-buildvcs=false -trimpath"), "LDFLAGS": ldflags(version),
+		"CGO_ENABLED": "0", "GOFLAGS": getenv("GOFLAGS", "-buildvcs=false -gcflags=all=-dwarf=false -trimpath"),
+		"LDFLAGS": ldflags(version),
 	}
 }
 
