@@ -92,7 +92,9 @@ func Run(ctx context.Context, o Options) error {
 	context.AfterFunc(ctx, func() {
 		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
-		_ = s.Shutdown(stopping)
+		if s.Shutdown(stopping) != nil {
+			_ = s.Close() // A client has not ended its request in time.
+		}
 	})
 	o.Log.Info("serving the plugin", "address", listener.Addr().String())
 	if o.Listening != nil {

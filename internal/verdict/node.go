@@ -75,6 +75,12 @@ func conditionProblems(at Problem, group *v1alpha1.VGStatus) []Problem {
 		}
 		problems = append(problems, problemOf(c, at))
 	}
+	isMissing := func(p Problem) bool { return p.Reason == v1alpha1.ReasonDeviceMissing }
+	for i := range problems {
+		if p := &problems[i]; meanings[p.Reason].action == repairAction && slices.ContainsFunc(problems, isMissing) {
+			p.Action = afterDevice
+		}
+	}
 	return problems
 }
 

@@ -4,8 +4,36 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
+
+func TestPoolIsNotToBeRepairedWhileADeviceIsMissing(t *testing.T) {
+	pool := metav1.Condition{Type: v1alpha1.ConditionThinPoolHealthy, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonThinPoolNeedsCheck, Message: "needs a check"}
+	device := metav1.Condition{Type: v1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonDeviceMissing, Message: "gone"}
+	failing := device
+	failing.Reason = v1alpha1.ReasonDeviceFailing
+	for name, c := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"all devices are present": {[]metav1.Condition{pool}, repairAction},
+		"a device is missing":     {[]metav1.Condition{device, pool}, afterDevice},
+		"in the other order":      {[]metav1.Condition{pool, device}, afterDevice},
+		"a device is failing":     {[]metav1.Condition{failing, pool}, repairAction},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range conditionProblems(Problem{}, &v1alpha1.VGStatus{Conditions: c.conditions}) {
+				if p.Reason == pool.Reason && p.Action != c.want {
+					t.Errorf("got the action %q, want %q", p.Action, c.want)
+				}
+			}
+		})
+	}
+}
 
 // TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/ownership/owner.go.
 func TestActionOfAVolumeGroupThatIsNotOurs(t *testing.T) {

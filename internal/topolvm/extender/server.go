@@ -65,7 +65,9 @@ func Run(ctx context.Context, o Options) error {
 		defer close(stopped)
 		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
-		_ = server.Shutdown(stopping)
+		if server.Shutdown(stopping) != nil {
+			_ = server.Close() // A client has not ended its request in time.
+		}
 	})
 	o.Log.Info("serving the scheduler extender", "address", listener.Addr().String())
 	if o.Listening != nil {

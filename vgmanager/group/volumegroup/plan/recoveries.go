@@ -71,7 +71,8 @@ func RecoveryStatus(o state.Outcome, d state.Desired, r *v1alpha1.LVMRecovery, v
 	}
 	known, is := recoveries[r.Spec.Action]
 	if !is {
-		known = recoveries[v1alpha1.RecoveryRemoveLostDevices]
+		return RejectedRecovery(r, fmt.Sprintf("the node agent of node %s does not know the action %s: update the "+
+			"operator and its node agents", d.Node, r.Spec.Action), now)
 	}
 	status = known.status(o, d, recovery.Request{Recovery: r, Volumes: volumes, Status: status, Now: now})
 	return recovery.WithCondition(status, r.Generation, now)

@@ -346,6 +346,15 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 	}
 }
 
+func TestActionThatTheAgentDoesNotKnowIsRefused(t *testing.T) {
+	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: "FromALaterVersion"}}
+	o := state.Outcome{Node: state.NodeState{Report: report(lostThick())}}
+	got := RecoveryStatus(o, testDesired(v1alpha1.LVMVolumeGroupSpec{}), r, nil, metav1.Now())
+	if got.Phase != v1alpha1.RecoveryNotApplicable || got.Plan != nil || !strings.Contains(got.Message, "FromALaterVersion") {
+		t.Errorf("got %s with plan %v: %s", got.Phase, got.Plan, got.Message)
+	}
+}
+
 func TestRecoveryStatus(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	d := testDesired(v1alpha1.LVMVolumeGroupSpec{})

@@ -25,11 +25,11 @@ const (
 	// What to do: rename or remove it, or remove the device class.
 	EventForeignVolumeGroup EventReason = "ForeignVolumeGroup"
 	// EventInconsistentVolumes is a Warning event on the LVMVolumeGroup: devices, thin pool or logical volumes of the
-	// volume group are not healthy, or its volumes cannot be activated.
+	// volume group are not healthy, or its volumes cannot be activated, or a step of a recovery has failed.
 	// What to do: see the [conditions](conditions.md#a-volume-group-on-a-node) of the volume group.
 	EventInconsistentVolumes EventReason = "InconsistentLVs"
 	// EventVolumeGroupFailed is a Warning event on the LVMVolumeGroup: the volume group could not be created, extended,
-	// tagged or published.
+	// tagged or published, or not use the new size of a device.
 	// What to do: see the error in the note; the agent tries again.
 	EventVolumeGroupFailed EventReason = "VGCreateOrExtendFailed"
 	// EventThinPoolFailed is a Warning event on the LVMVolumeGroup: the thin pool or its metadata could not be created,

@@ -67,7 +67,7 @@ const (
 
 // trait is what holds for a kind of change.
 type trait struct {
-	// event is the reason of the event if the change fails, or "".
+	// event is the reason of the event if the change fails.
 	event EventReason
 	// doubtful: the change is made while the metadata is in doubt. Changes are not made if they take, move, overwrite
 	// or release extents, or remove a pool, a volume group or a label, and neither are changes of the metadata that can
@@ -83,7 +83,7 @@ type trait struct {
 // traits has each kind of change.
 var traits = map[Kind]trait{
 	Nothing:      {doubtful: true, incomplete: true},
-	DeactivateVG: {incomplete: true},
+	DeactivateVG: {event: EventWipeFailed, incomplete: true},
 	WipeDevice:   {event: EventWipeFailed, incomplete: true},
 	CreateVG:     {event: EventVolumeGroupFailed},
 	UnhideVG:     {event: EventVolumeGroupFailed, doubtful: true, incomplete: true},
@@ -91,7 +91,7 @@ var traits = map[Kind]trait{
 	RenameVG:     {event: EventVolumeGroupFailed},
 	// Volumes with redundancy need another device. The removal of the missing one is requested.
 	ExtendVG:     {event: EventVolumeGroupFailed, incomplete: true},
-	ResizePV:     {},
+	ResizePV:     {event: EventVolumeGroupFailed},
 	Activate:     {event: EventInconsistentVolumes, doubtful: true, incomplete: true},
 	CreatePool:   {event: EventThinPoolFailed, first: true},
 	ExtendPool:   {event: EventThinPoolFailed},
@@ -129,11 +129,11 @@ var traits = map[Kind]trait{
 	RestoreLabel:   {event: EventDeviceRemovalBlocked, doubtful: true, incomplete: true},
 	VerifyLabel:    {event: EventDeviceRemovalBlocked, doubtful: true, incomplete: true},
 	RestoreGroup:   {event: EventDeviceRemovalBlocked, doubtful: true},
-	RestoreEarlier: {doubtful: true},
+	RestoreEarlier: {event: EventInconsistentVolumes, doubtful: true},
 	TrimVolumes:    {event: EventInconsistentVolumes},
-	AcceptMetadata: {doubtful: true},
-	CheckVolumes:   {doubtful: true},
-	RepairVolumes:  {},
+	AcceptMetadata: {event: EventInconsistentVolumes, doubtful: true},
+	CheckVolumes:   {event: EventInconsistentVolumes, doubtful: true},
+	RepairVolumes:  {event: EventInconsistentVolumes},
 	RemoveOrphans:  {event: EventRemovalFailed},
 	RemoveDeleted:  {event: EventRemovalFailed},
 
@@ -154,5 +154,5 @@ func (k Kind) Waits(vg *lvm.VG, held string) string {
 	return ""
 }
 
-// FailureEvent returns the reason of the event if a change fails, or "".
+// FailureEvent returns the reason of the event if a change fails, or "" for no change.
 func (k Kind) FailureEvent() EventReason { return traits[k].event }

@@ -42,3 +42,11 @@ func TestEachChangeHasAnAnswerForDoubtfulMetadata(t *testing.T) {
 		t.Errorf("traits has %s, and kinds.go has %s", answered, kinds)
 	}
 }
+
+func TestFailureOfEachChangeHasAnEvent(t *testing.T) {
+	for kind := range traits {
+		if kind != Nothing && kind.FailureEvent() == "" {
+			t.Errorf("the failure of %s has no event", kind)
+		}
+	}
+}
