@@ -21,15 +21,13 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
 	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
 )
 
 const (
 	// Name is the name of the PrometheusRule.
-	Name = prometheusrule.Name
-	// MonitorName is the name of the ServiceMonitor, which the installation contains.
-	MonitorName = "lvms-operator-metrics-monitor"
-
+	Name       = prometheusrule.Name
 	fieldOwner = "lvms-operator-alerts"
 )
 
@@ -62,15 +60,14 @@ func New(c client.Client, namespace, runbooks string) *Controller {
 // garbage collector deletes both: without metrics, the alert for an operator that does not answer would fire. The
 // request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	monitor := metadata(monitorKind)
-	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: MonitorName}, monitor)
+	monitor := Monitor()
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: access.MonitorName}, monitor)
 	if apierrors.IsNotFound(err) || err == nil && !monitor.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, which must exist before the alerts are "+
-			"created: %w",
-			c.namespace, MonitorName, err)
+			"created: %w", c.namespace, access.MonitorName, err)
 	}
 	rule, err := c.desired(monitor)
 	if err != nil {
@@ -95,6 +92,9 @@ func (c *Controller) desired(monitor *metav1.PartialObjectMetadata) (*unstructur
 	return object, nil
 }
 
+// Monitor returns an empty ServiceMonitor with only the metadata, as the cache has it.
+func Monitor() *metav1.PartialObjectMetadata { return metadata(monitorKind) }
+
 // metadata returns an empty PartialObjectMetadata of a kind.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
@@ -110,7 +110,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 			Namespaces: map[string]cache.Config{namespace: {}},
 		}
 	}
-	return map[client.Object]cache.ByObject{metadata(monitorKind): one(MonitorName), metadata(ruleKind): one(Name)}
+	return map[client.Object]cache.ByObject{Monitor(): one(access.MonitorName), metadata(ruleKind): one(Name)}
 }
 
 // SetupWithManager starts the controller with the manager.
@@ -118,7 +118,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := installed.EnqueueOne()
 	return builder.ControllerManagedBy(mgr).
 		Named("alertrules").
-		Watches(metadata(monitorKind), wake).
+		Watches(Monitor(), wake).
 		Watches(metadata(ruleKind), wake).
 		Complete(c)
 }

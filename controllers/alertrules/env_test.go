@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -66,7 +67,7 @@ func (w *world) monitor() client.Object {
 		"endpoints": []any{}}}}
 	monitor.SetGroupVersionKind(monitorKind)
 	monitor.SetNamespace(w.namespace)
-	monitor.SetName(MonitorName)
+	monitor.SetName(access.MonitorName)
 	w.must(server.Client.Create(w.Context(), monitor))
 	return monitor
 }

@@ -8,27 +8,98 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
 
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 var server *env.Env
 
-func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
+func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }, env.MonitoringCRDs()...) }
 
 // notes records events.
 type notes struct{ said []string }
 
 func (n *notes) Eventf(_, _ runtime.Object, eventType, reason, _, note string, args ...any) {
 	n.said = append(n.said, eventType+" "+reason+" "+fmt.Sprintf(note, args...))
+}
+
+func monitorIn(t *testing.T, namespace string) *monitoringv1.ServiceMonitor {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(alertrules.Monitor().GroupVersionKind())
+	key := client.ObjectKey{Namespace: namespace, Name: access.MonitorName}
+	if err := server.Client.Get(t.Context(), key, object); err != nil {
+		t.Fatal(err)
+	}
+	monitor := &monitoringv1.ServiceMonitor{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, monitor); err != nil {
+		t.Fatal(err)
+	}
+	return monitor
+}
+
+// The bundles up to now contain a ServiceMonitor for the namespace openshift-lvm-storage, which OLM creates with the
+// ClusterServiceVersion as its owner.
+func TestServiceMonitorOfAnEarlierBundleIsCorrected(t *testing.T) {
+	const namespace = "openshift-storage"
+	ctx := t.Context()
+	operator := newOperator(namespace)
+	earlier := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(access.Monitor, earlier); err != nil {
+		t.Fatal(err)
+	}
+	earlier.SetNamespace(namespace)
+	earlier.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1",
+		Kind: "ClusterServiceVersion", Name: "lvms-operator.v0.1.0", UID: "csv"}})
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, operator,
+		earlier} {
+		if err := server.Client.Create(ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := server.AsOperator(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spy, err := env.NewSpy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time, nothing is left to do
+		if _, err := New(spy, &notes{}, namespace).Reconcile(ctx, reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	monitor := monitorIn(t, namespace)
+	if got := *monitor.Spec.Endpoints[0].TLSConfig.ServerName; got != "lvms-operator-metrics-service.openshift-storage.svc" {
+		t.Errorf("Prometheus expects a certificate for %s", got)
+	}
+	if owners := monitor.GetOwnerReferences(); len(owners) != 2 || owners[1].UID != operator.UID {
+		t.Errorf("got the owners %v: the ServiceMonitor has to stay when OLM deletes the earlier version", owners)
+	}
+}
+
+func newOperator(namespace string) *appsv1.Deployment {
+	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
+		Labels: labels}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
+	}}
 }
 
 // The operator can grant these permissions because it has them. It creates the objects in its own namespace, and they
@@ -38,13 +109,7 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	ctx := t.Context()
 	api := server.Client
 	said := &notes{}
-	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
-		Labels: labels}, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
-	}}
+	operator := newOperator(namespace)
 	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +133,7 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	if err := api.Create(ctx, operator); err != nil {
 		t.Fatal(err)
 	}
-	look(2, false)
+	look(3, false)
 	look(0, false)
 	role := &rbacv1.Role{}
 	binding := &rbacv1.RoleBinding{}
@@ -84,6 +149,15 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	if s := binding.Subjects; len(s) != 1 || s[0].Namespace != "openshift-monitoring" ||
 		s[0].Name != "prometheus-k8s" || binding.RoleRef.Name != Name {
 		t.Errorf("got %+v", binding)
+	}
+	monitor := monitorIn(t, namespace)
+	for i, want := range []string{"lvms-operator-metrics-service.elsewhere.svc", "vg-manager-metrics-service.elsewhere.svc"} {
+		if got := *monitor.Spec.Endpoints[i].TLSConfig.ServerName; got != want {
+			t.Errorf("Prometheus expects a certificate for %s, and the service CA issues one for %s", got, want)
+		}
+	}
+	if owners := monitor.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != operator.UID {
+		t.Errorf("the ServiceMonitor has the owners %v", owners)
 	}
 	// The operator reverts changes and recreates deleted objects.
 	role.Rules = role.Rules[:1]

@@ -127,7 +127,7 @@ func TestTheBundleBringsItsMonitoring(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"ServiceMonitor lvms-operator-metrics-monitor", "Service lvms-operator-metrics-service",
+		"Service lvms-operator-metrics-service",
 		"Service vg-manager-metrics-service",
 	} {
 		at := slices.IndexFunc(bundle.Objects,

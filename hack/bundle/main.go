@@ -99,7 +99,7 @@ func write(o options, csv any, s *source) error {
 		"metadata/annotations.yaml":                          map[string]any{"annotations": annotations(o)},
 		"tests/scorecard/config.yaml":                        scorecard(),
 	}
-	for _, object := range slices.Concat(s.crds, s.services(), s.monitoring) {
+	for _, object := range slices.Concat(s.crds, s.services()) {
 		files[fmt.Sprintf("manifests/%s_%s.yaml", object.GetName(), strings.ToLower(object.GetKind()))] = object.Object
 	}
 	for name, content := range files {

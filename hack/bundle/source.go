@@ -17,17 +17,17 @@ import (
 
 // source has the input files of the repository.
 type source struct {
-	crds, rbac, manager, webhooks, monitoring []*unstructured.Unstructured
+	crds, rbac, manager, webhooks []*unstructured.Unstructured
 	// samples are the LVMClusters of config/samples, the recommended one first.
 	samples []*unstructured.Unstructured
 }
 
-// read reads config/ and monitoring/.
+// read reads config/.
 func read(repository string) (*source, error) {
 	s := &source{}
 	for folder, into := range map[string]*[]*unstructured.Unstructured{
 		"config/crd": &s.crds, "config/rbac": &s.rbac, "config/manager": &s.manager, "config/webhook": &s.webhooks,
-		"config/samples": &s.samples, "monitoring/manifests": &s.monitoring,
+		"config/samples": &s.samples,
 	} {
 		files, err := filepath.Glob(filepath.Join(repository, folder, "*.yaml"))
 		if err != nil || len(files) == 0 {
@@ -44,10 +44,6 @@ func read(repository string) (*source, error) {
 			}
 			*into = append(*into, objects...)
 		}
-	}
-	// OLM sets the namespace of namespaced objects to that of the operator.
-	for _, object := range s.monitoring {
-		object.SetNamespace("")
 	}
 	return s, nil
 }
@@ -77,7 +73,7 @@ func (s *source) services() []*unstructured.Unstructured {
 	for _, object := range s.manager {
 		if object.GetKind() == "Service" && !strings.Contains(object.GetName(), "webhook") {
 			service := object.DeepCopy()
-			service.SetNamespace("")
+			service.SetNamespace("") // OLM sets that of the operator.
 			services = append(services, service)
 		}
 	}

@@ -148,7 +148,9 @@ func TestTheReleaseIsWhatMakeDeployApplies(t *testing.T) {
 		folders []string
 	}{
 		"Kubernetes": {"{}", []string{"config/default"}},
-		"OpenShift":  {"{openshift: true, monitoring: {enabled: true}}", []string{"config/openshift"}},
+		"OpenShift":  {"{openshift: true}", []string{"config/openshift"}},
+		"OpenShift with monitoring": {"{openshift: true, monitoring: {enabled: true}}",
+			[]string{"config/openshift"}},
 		"Prometheus Operator": {"{monitoring: {enabled: true}}",
 			[]string{"config/default", "monitoring/prometheus-operator"}},
 		"a part of another chart": {"{global: {a: b}}", []string{"config/default"}},

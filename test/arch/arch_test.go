@@ -184,7 +184,7 @@ var rules = []rule{
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack", ours: []string{"test/env/envtests", "test/lane"}, starts: []string{"os/exec"}},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
-	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"},
+	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "monitoring/access", "vgmanager"},
 		starts: []string{"os/exec"}},
 }
 

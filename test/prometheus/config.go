@@ -1,10 +1,12 @@
-// Package prometheus runs a real Prometheus in the network of a lab, configured as the Prometheus Operator would do it
-// from the product's manifests: the ServiceMonitor configures what is scraped, and the PrometheusRule what is
+// Package prometheus runs a real Prometheus in the network of a lab, configured as the Prometheus Operator would do it:
+// the ServiceMonitor that the operator has created configures what is scraped, and the product's PrometheusRule what is
 // evaluated. Debian's Prometheus has no Kubernetes discovery, so the package simulates it with the permissions that the
 // product grants to Prometheus.
 package prometheus
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +16,15 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
+	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 // Manifests of the product in the repository.
 const (
-	monitorFile = "monitoring/manifests/servicemonitor.yaml"
-	ruleFile    = "monitoring/prometheusrule/prometheusrule.yaml"
-	rbacFile    = "monitoring/access/rbac.yaml"
+	ruleFile = "monitoring/prometheusrule/prometheusrule.yaml"
+	rbacFile = "monitoring/access/rbac.yaml"
 )
 
 // files maps the paths in the ServiceMonitor to files on the node.
@@ -30,21 +34,27 @@ func (f files) of(path string) (string, error) {
 	if there, ok := f[path]; ok {
 		return there, nil
 	}
-	return "", fmt.Errorf("%s names %s, which OpenShift's Prometheus does not have", monitorFile, path)
+	return "", fmt.Errorf("the ServiceMonitor names %s, which OpenShift's Prometheus does not have", path)
 }
 
-// readMonitor returns the product's ServiceMonitor. It returns an error for a field that is not simulated.
-func readMonitor(root string) (*monitoringv1.ServiceMonitor, error) {
-	data, err := os.ReadFile(filepath.Join(root, monitorFile))
+// readMonitor returns the ServiceMonitor of a cluster.
+func readMonitor(ctx context.Context, cluster *story.Cluster) (*monitoringv1.ServiceMonitor, error) {
+	out, err := cluster.Kubectl(ctx, nil, "get", "servicemonitor", access.MonitorName, "-n", story.OperatorNamespace,
+		"-o", "yaml")
 	if err != nil {
 		return nil, err
 	}
+	return parseMonitor([]byte(out))
+}
+
+// parseMonitor decodes a ServiceMonitor. It returns an error for a field that is not simulated.
+func parseMonitor(data []byte) (*monitoringv1.ServiceMonitor, error) {
 	m := &monitoringv1.ServiceMonitor{}
 	if err := yaml.UnmarshalStrict(data, m); err != nil {
-		return nil, fmt.Errorf("%s: %w", monitorFile, err)
+		return nil, fmt.Errorf("ServiceMonitor: %w", err)
 	}
 	if diff := cmp.Diff(played(&m.Spec), m.Spec); diff != "" {
-		return nil, fmt.Errorf("%s has fields that are not played:\n%s", monitorFile, diff)
+		return nil, fmt.Errorf("the ServiceMonitor has fields that are not played:\n%s", diff)
 	}
 	return m, nil
 }
@@ -87,7 +97,7 @@ func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules s
 		}
 		interval, err := divide(string(e.Interval), speed)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", monitorFile, err)
+			return nil, fmt.Errorf("ServiceMonitor: %w", err)
 		}
 		scrapes = append(scrapes, map[string]any{
 			"job_name": fmt.Sprintf("serviceMonitor/%s/%s/%d", m.Namespace, m.Name, i), "honor_labels": e.HonorLabels,
@@ -109,7 +119,7 @@ func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules s
 
 func tlsConfig(tls *monitoringv1.TLSConfig, there files) (map[string]any, error) {
 	if tls == nil {
-		return nil, fmt.Errorf("%s has an endpoint without tlsConfig", monitorFile)
+		return nil, errors.New("the ServiceMonitor has an endpoint without tlsConfig")
 	}
 	written := map[string]any{"server_name": tls.ServerName}
 	for key, file := range map[string]string{"ca_file": tls.CAFile, "cert_file": tls.CertFile,

@@ -2,12 +2,13 @@ package prometheus
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
 )
 
 // shippedFiles maps the files in the ServiceMonitor to their content.
@@ -18,7 +19,7 @@ var shippedFiles = files{
 }
 
 func TestTheShippedServiceMonitorIsPlayed(t *testing.T) {
-	monitor, err := readMonitor("../..")
+	monitor, err := parseMonitor(access.Monitor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,22 +46,10 @@ func TestTheShippedServiceMonitorIsPlayed(t *testing.T) {
 }
 
 func TestAFieldThatIsNotPlayedIsAnError(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("../..", monitorFile))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, field := range []string{"scrapeTimeout: 5s", "noSuchField: 1"} {
-		root := t.TempDir()
-		file := filepath.Join(root, monitorFile)
-		changed := strings.Replace(string(data), "interval: 30s", "interval: 30s\n    "+field, 1)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		changed := strings.Replace(string(access.Monitor), "interval: 30s", "interval: 30s\n    "+field, 1)
 		name, _, _ := strings.Cut(field, ":")
-		if _, err := readMonitor(root); err == nil ||
+		if _, err := parseMonitor([]byte(changed)); err == nil ||
 			!strings.Contains(strings.ToLower(err.Error()), strings.ToLower(name)) {
 			t.Errorf("%s: got %v", field, err)
 		}
@@ -109,7 +98,7 @@ func TestAFasterPrometheusDividesDurationsOfAlertsAndIntervals(t *testing.T) {
 	if want := strings.Count(string(shipped), " for: "); divided != want || want == 0 {
 		t.Errorf("%d alerts fire earlier, want %d", divided, want)
 	}
-	monitor, err := readMonitor("../..")
+	monitor, err := parseMonitor(access.Monitor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 		return nil, err
 	}
 	path := func(name string) string { return filepath.Join(dir, name) }
-	monitor, err := readMonitor(root)
+	monitor, err := readMonitor(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,8 @@ import (
 	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
+	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
@@ -114,9 +116,11 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m")
 	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
 		story.Timeout)
-	// The API server accepts the unmodified ServiceMonitor, and the rules that the operator then creates.
-	w.MustKubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests"))
 	w.storage(ctx)
+	// The operator creates the ServiceMonitor, and then the rules.
+	for _, object := range []string{"servicemonitor/" + access.MonitorName, "prometheusrule/" + prometheusrule.Name} {
+		w.MustKubectl(ctx, "wait", "--for=create", object, "-n", story.OperatorNamespace, story.Timeout)
+	}
 	w.prometheus, err = prometheus.StartFaster(ctx, w.Cluster, authority, speed)
 	w.Must(err)
 	t.Cleanup(func() {
