@@ -5,7 +5,8 @@ import "fmt"
 // GroupDeactivate deactivates all logical volumes of a volume group. It returns ErrInUse if one of them is open; LVM
 // may then have deactivated others. It selects the group by its UUID.
 //
-// It does not pass --force or --yes. LVM never deactivates an open volume.
+// It does not pass --force or --yes. LVM never deactivates an open volume. If a killed deactivation has left the mapped
+// device of a thin pool, and nothing has it open, GroupDeactivate removes it.
 type GroupDeactivate struct {
 	Group OtherGroup
 }
@@ -15,7 +16,7 @@ func (c GroupDeactivate) String() string {
 }
 
 func (c GroupDeactivate) Command() Command {
-	return Command{VG: c.Group.Name,
+	return Command{VG: c.Group.Name, Steps: true,
 		Args: []string{"vgchange", "--activate", "n", "--select", "vg_uuid=" + c.Group.UUID}}
 }
 

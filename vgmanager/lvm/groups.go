@@ -199,14 +199,21 @@ func (c PVSetAllocatable) Command() Command {
 // if the physical volume belongs to a volume group, ErrNotFound if the device has no label, and ErrUnusable if the
 // device is not in the devices file of the host, with or without a label.
 //
-// It does not pass --force, which removes the label of a physical volume in use.
+// Only for an unfinished physical volume does it pass --force, which removes the label of a physical volume in use.
 type PVRemove struct {
 	Device string
+	// Unfinished: the command that added the physical volume to a volume group was killed. Its label says that a volume
+	// group uses it, and none of its metadata areas has metadata. PVRemove reads them right before, and returns
+	// ErrNotEmpty if that is not so.
+	Unfinished bool
 }
 
 func (c PVRemove) String() string { return "remove physical volume " + c.Device }
 
 func (c PVRemove) Command() Command {
+	if c.Unfinished {
+		return Command{VG: WholeNode, Steps: true, Args: []string{"pvremove", "--force", "--force", "--yes", c.Device}}
+	}
 	return Command{VG: WholeNode, Args: []string{"pvremove", c.Device}}
 }
 

@@ -147,17 +147,18 @@ func unknownAction(d state.Desired, kind state.Kind) error {
 
 // groupChanges change the volume groups of this node.
 type groupChanges struct {
-	lvm      LVM
-	classes  Classes
-	objects  *clusterobjects.Objects
-	events   *eventLog
-	pools    *poolmetadata.Pools
-	moves    *moves
-	attempts attempts.All
-	released noderecord.Records[release]
-	removed  removals
-	wipes    wipeRecords
-	now      func() time.Time
+	lvm       LVM
+	classes   Classes
+	objects   *clusterobjects.Objects
+	events    *eventLog
+	pools     *poolmetadata.Pools
+	moves     *moves
+	attempts  attempts.All
+	released  noderecord.Records[release]
+	additions noderecord.Records[[]string]
+	removed   removals
+	wipes     wipeRecords
+	now       func() time.Time
 }
 
 // reload refreshes, resumes or rebuilds a volume. A failed attempt counts too, so that it does not delay the other
@@ -179,7 +180,10 @@ func (g *groupChanges) prepare(ctx context.Context, d state.Desired, s state.Nod
 	if err := g.objects.ConfirmApproved(ctx, d, s, devices...); err != nil {
 		return err
 	}
-	return g.wipes.completed(d, s, devices)
+	if err := g.wipes.completed(d, s, devices); err != nil {
+		return err
+	}
+	return g.additions.Write(d.Name, additionOf(s, devices))
 }
 
 func (g *groupChanges) createVG(ctx context.Context, d state.Desired, s state.NodeState, a state.Action) error {
@@ -326,7 +330,7 @@ func (g *groupChanges) removeVG(ctx context.Context, d state.Desired, a state.Ac
 func (g *groupChanges) removePVs(ctx context.Context, d state.Desired, pvs []lvm.PV) error {
 	var errs []error
 	for _, pv := range pvs {
-		if err := g.lvm.Apply(ctx, lvm.PVRemove{Device: pv.Name}); err != nil {
+		if err := g.lvm.Apply(ctx, lvm.PVRemove{Device: pv.Name, Unfinished: pv.InUse}); err != nil {
 			errs = append(errs, err)
 			continue
 		}

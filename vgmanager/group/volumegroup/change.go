@@ -45,7 +45,10 @@ func (r *Reconciler) nextChange(ctx context.Context, d state.Desired, before v1a
 	}
 	r.unsettled[d.Name] = p.Action.Kind != state.Nothing
 	if p.Action.Kind == state.Nothing {
-		return outcome{Outcome: state.Outcome{Node: seen, Plan: p}}
+		if len(seen.Records.Adding) > 0 && !plan.HasUnfinished(seen) {
+			err = r.group.additions.Forget(d.Name)
+		}
+		return outcome{Outcome: state.Outcome{Node: seen, Plan: p, Err: err}}
 	}
 	err = r.try(ctx, d, seen, p.Action)
 	if waits := (*orphanremoval.Erasing)(nil); errors.As(err, &waits) {

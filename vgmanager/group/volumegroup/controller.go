@@ -215,7 +215,7 @@ func New(o Options) *Reconciler {
 		records: newWipeRecords(o.StateDir), stateDir: o.StateDir, now: now}
 	r.group = &groupChanges{lvm: o.LVM, classes: o.Classes, objects: r.objects, events: r.events, pools: r.pools,
 		moves: r.moves, attempts: r.pools.Attempts, released: newReleases(o.StateDir),
-		removed: newRemovals(o.StateDir), wipes: r.wiper.records, now: now}
+		additions: newAdditions(o.StateDir), removed: newRemovals(o.StateDir), wipes: r.wiper.records, now: now}
 	r.orphans = &orphanremoval.Removal{LVM: o.LVM, Classes: o.Classes, Eraser: o.Eraser, Objects: r.objects,
 		Emit: r.events.emit, Orphans: o.Orphans, Erasing: map[string][]string{}, Now: now}
 	r.trims = &fsjobs.Trims{LVM: o.LVM, FileSystems: o.FileSystems, Runs: fsjobs.NewRuns[state.Trim](), Now: now,

@@ -139,6 +139,7 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		}
 	}
 	if err := errors.Join(r.group.released.Forget(object.Name), r.group.removed.Forget(object.Name),
+		r.group.additions.Forget(object.Name),
 		r.recoveries.plans.forget(object.Name), r.restores.Sequences.Forget(object.Name)); err != nil {
 		return ctrl.Result{}, err
 	}

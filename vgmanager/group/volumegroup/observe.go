@@ -68,6 +68,9 @@ func (r *Reconciler) observeRecords(ctx context.Context, d state.Desired, s *sta
 		return err
 	}
 	s.Records.Released = released.PhysicalVolumes
+	if s.Records.Adding, err = r.group.additions.Read(d.Name); err != nil {
+		return err
+	}
 	if s.Records.Removed, err = r.group.removed.Read(d.Name); err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package volumegroup
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/noderecord"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -25,6 +27,22 @@ func releaseOf(vg string, pvs []lvm.PV) release {
 		note.PhysicalVolumes = append(note.PhysicalVolumes, pv.UUID)
 	}
 	return note
+}
+
+// newAdditions are the identities of the devices to which the last command wrote that created or extended a volume
+// group. Identities that can change or that another disk can get are left out.
+func newAdditions(dir string) noderecord.Records[[]string] {
+	return noderecord.New[[]string](dir, "adding", "the devices that were being added to volume group")
+}
+
+func additionOf(s state.NodeState, devices []device.Device) []string {
+	var ids []string
+	for _, d := range devices {
+		if id := s.Disks.Identities[d.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // removals records the devices that were removed from a volume group on request. A request can name a device by the

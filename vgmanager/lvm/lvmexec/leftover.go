@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
@@ -75,23 +77,58 @@ func readMapped(ctx context.Context, l *LVM, name string) (string, error) {
 	return string(out), nil
 }
 
-// removePoolDevice removes the mapped device of a thin pool itself, which must not be open.
-func removePoolDevice(ctx context.Context, l *LVM, vg, pool string) error {
+// componentInUse matches the message about the metadata and the data volume of a thin pool whose own mapped device
+// remains.
+var componentInUse = regexp.MustCompile(`(?m)^\s*Device (\S+)_t(?:meta|data) \(\d+:\d+\) is used by another device`)
+
+// poolsInUse returns the names of the mapped devices of thin pools that a message says remain, at most maxLeftovers.
+func poolsInUse(message string) []string {
+	var names []string
+	for _, found := range componentInUse.FindAllStringSubmatch(message, 2*maxLeftovers) {
+		names = append(names, found[1]+devicemapper.PoolSuffix)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// removePoolDevice removes the mapped device of a thin pool itself, which must not be open. Its UUID must have the
+// prefix.
+func removePoolDevice(ctx context.Context, l *LVM, vg, name, prefix string) error {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	name := devicemapper.VolumeName(vg, pool) + devicemapper.PoolSuffix
 	device, err := readMapped(limited, l, name)
 	if err != nil {
 		return err
 	}
 	fields := strings.Fields(device)
-	if len(fields) != 2 || !strings.HasPrefix(fields[0], "LVM-") ||
+	if len(fields) != 2 || !strings.HasPrefix(fields[0], prefix) ||
 		!strings.HasSuffix(fields[0], devicemapper.PoolSuffix) || fields[1] != "0" {
 		return fmt.Errorf("the mapped device %s blocks the command, and is not removed: dmsetup printed %q", name,
 			device)
 	}
 	return l.apply(ctx, "remove the mapped device "+name+", which a deactivation that was killed has left",
 		kernelCommand(vg, "remove", "--retry", name))
+}
+
+// metadataHeader matches what pvck prints about the committed metadata in the header of a metadata area: its offset,
+// which is 0 if there is none, and its flags, which are 0 if LVM uses the area (tools/pvck.c, dump_raw_locn).
+var metadataHeader = regexp.MustCompile(`(?m)^\s*mda_header_\d+\.raw_locn\[0\]\.(?:offset|flags) (\S+)`)
+
+// removeUnfinished removes the label of a physical volume that has no metadata, although a volume group uses it: LVM
+// writes the label before the metadata.
+func removeUnfinished(ctx context.Context, l *LVM, c lvm.PVRemove, main command) error {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out, err := l.executor.execute(limited, "pvck", "--dump", "headers", c.Device)
+	if err != nil {
+		return fmt.Errorf("%s: read its metadata areas: %w", c, err)
+	}
+	values := metadataHeader.FindAllStringSubmatch(string(out), -1)
+	isUsed := func(value []string) bool { n, err := strconv.ParseUint(value[1], 0, 64); return err != nil || n != 0 }
+	if len(values) < 2 || slices.ContainsFunc(values, isUsed) {
+		return fmt.Errorf("%s: it can have metadata of a volume group: %w", c, lvm.ErrNotEmpty)
+	}
+	return l.apply(ctx, c.String(), main)
 }
 
 // whyKept returns why a mapped device is not a leftover of its volume group, or "". device is its UUID and its number

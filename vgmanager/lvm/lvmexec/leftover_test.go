@@ -3,6 +3,7 @@ package lvmexec
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,92 @@ func TestWhatAKilledDeactivationLeavesDoesNotBlockTheNextOne(t *testing.T) {
 			if isRemoved != test.isRemoved || (err == nil) != (test.says == "") ||
 				err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("removed: %t, %v", isRemoved, err)
+			}
+		})
+	}
+}
+
+// TestPoolThatAKilledDeactivationLeavesDoesNotBlockThatOfItsGroup: the device of a thin pool of this volume group is
+// removed, if nothing has it open.
+func TestPoolThatAKilledDeactivationLeavesDoesNotBlockThatOfItsGroup(t *testing.T) {
+	ours := "LVM-" + strings.ReplaceAll(groupID+volumeID, "-", "") + "-tpool"
+	theirs := "LVM-" + strings.ReplaceAll(leftID+volumeID, "-", "") + "-tpool"
+	const inUse = "  Device vg1-my--pool_tmeta (254:0) is used by another device.\n" +
+		"  Device vg1-my--pool_tdata (254:1) is used by another device."
+	for name, test := range map[string]struct {
+		message, device string
+		isRemoved       bool
+		says            string
+	}{
+		"not open":                {inUse, ours + " 0\n", true, ""},
+		"open":                    {inUse, ours + " 1\n", false, "is not removed"},
+		"of another volume group": {inUse, theirs + " 0\n", false, "is not removed"},
+		"another reason":          {"  Logical volume vg1/a in use.", ours + " 0\n", false, "in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var removed []string
+			r := &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+				switch {
+				case args[0] == "info":
+					return []byte(test.device), nil
+				case args[0] == "remove":
+					removed = append(removed, args[2])
+				case args[0] == "vgchange" && len(removed) == 0:
+					return nil, &host.Error{ExitCode: 5, Err: errors.New("exit 5"), Stderr: test.message}
+				}
+				return nil, nil
+			}}
+			err := New(r).Apply(t.Context(), lvm.GroupDeactivate{Group: lvm.OtherGroup{Name: "vg1", UUID: groupID}})
+			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+			want := []string(nil)
+			if test.isRemoved {
+				want = []string{"vg1-my--pool-tpool"}
+			}
+			if !slices.Equal(removed, want) {
+				t.Errorf("removed %q, want %q", removed, want)
+			}
+		})
+	}
+}
+
+// TestLabelIsRemovedByForceOnlyWithoutMetadata has the output of pvck 2.03.16.
+func TestLabelIsRemovedByForceOnlyWithoutMetadata(t *testing.T) {
+	area := func(n, offset, flags string) string {
+		return "  mda_header_" + n + " at 4096 # metadata area\n  mda_header_" + n + ".raw_locn[0] at 4136 # commit\n" +
+			"  mda_header_" + n + ".raw_locn[0].offset " + offset + "\n  mda_header_" + n +
+			".raw_locn[0].size 0\n  mda_header_" + n + ".raw_locn[0].flags " + flags + "\n"
+	}
+	for name, test := range map[string]struct {
+		headers string
+		err     error
+		says    string
+	}{
+		"no metadata":                  {area("1", "0", "0x0"), nil, ""},
+		"no metadata in two areas":     {area("1", "0", "0x0") + area("2", "0", "0x0"), nil, ""},
+		"metadata":                     {area("1", "512", "0x0"), nil, "can have metadata"},
+		"metadata in the second area":  {area("1", "0", "0x0") + area("2", "1024", "0x0"), nil, "can have metadata"},
+		"an area that LVM ignores":     {area("1", "0", "0x1"), nil, "can have metadata"},
+		"no metadata area":             {"  pv_header at 544\n", nil, "can have metadata"},
+		"a value that is not a number": {area("1", "?", "0x0"), nil, "can have metadata"},
+		"the headers cannot be read":   {"", errors.New("no answer"), "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var removal string
+			r := &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+				if args[0] == "pvck" {
+					return []byte(test.headers), test.err
+				}
+				removal = strings.Join(args, " ")
+				return nil, nil
+			}}
+			err := New(r).Apply(t.Context(), lvm.PVRemove{Device: "/dev/sdb", Unfinished: true})
+			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+			if isRemoved := removal == "pvremove --force --force --yes /dev/sdb"; isRemoved != (test.says == "") {
+				t.Errorf("ran %q", removal)
 			}
 		})
 	}

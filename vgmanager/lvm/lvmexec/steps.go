@@ -10,6 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/output"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -21,6 +22,8 @@ func steps(ctx context.Context, l *LVM, change lvm.Change) error {
 		return createGroup(ctx, l, c.String(), main)
 	case lvm.VGRename:
 		return renameGroup(ctx, l, c, main)
+	case lvm.GroupDeactivate:
+		return deactivateGroup(ctx, l, c, main)
 	case lvm.GroupBackup:
 		return backUpGroup(ctx, l, c, main)
 	case lvm.GroupRestore:
@@ -31,6 +34,8 @@ func steps(ctx context.Context, l *LVM, change lvm.Change) error {
 		return restoreMetadata(ctx, l, c, main)
 	case lvm.LabelRestore:
 		return restoreLabel(ctx, l, c, main)
+	case lvm.PVRemove:
+		return removeUnfinished(ctx, l, c, main)
 	case lvm.DevicesFileAdd:
 		return addToDevicesFile(ctx, l, c, main)
 	case lvm.DevicesFileRemove:
@@ -195,13 +200,34 @@ func removeFromDevicesFile(ctx context.Context, l *LVM, c lvm.DevicesFileRemove,
 	return err
 }
 
+// deactivateGroup also removes the mapped devices of thin pools themselves, if a killed command has left them.
+func deactivateGroup(ctx context.Context, l *LVM, c lvm.GroupDeactivate, main command) error {
+	err := l.apply(ctx, c.String(), main)
+	failure := (*host.Error)(nil)
+	if !errors.As(err, &failure) {
+		return err
+	}
+	pools := poolsInUse(failure.Stderr)
+	for _, pool := range pools {
+		prefix := "LVM-" + strings.ReplaceAll(c.Group.UUID, "-", "")
+		if kept := removePoolDevice(ctx, l, c.Group.Name, pool, prefix); kept != nil {
+			return errors.Join(err, kept)
+		}
+	}
+	if len(pools) == 0 {
+		return err
+	}
+	return l.apply(ctx, c.String(), main)
+}
+
 // deactivateMetadata also removes the mapped device of the pool itself, if a killed command has left it.
 func deactivateMetadata(ctx context.Context, l *LVM, c lvm.ThinMetadataDeactivate, main command) error {
 	err := l.apply(ctx, c.String(), main)
 	if !errors.Is(err, lvm.ErrInUse) {
 		return err
 	}
-	if kept := removePoolDevice(ctx, l, c.VG, c.Pool); kept != nil {
+	pool := devicemapper.VolumeName(c.VG, c.Pool) + devicemapper.PoolSuffix
+	if kept := removePoolDevice(ctx, l, c.VG, pool, "LVM-"); kept != nil {
 		return errors.Join(err, kept)
 	}
 	return l.apply(ctx, c.String(), main)

@@ -274,11 +274,16 @@ func pvRemove(node *Node, c lvm.PVRemove) error {
 	switch {
 	case d == nil || d.detached || d.uuid == "":
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
-	case d.group != "":
+	case d.group != "" || d.unfinished != c.Unfinished:
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotEmpty)
 	}
-	d.uuid = ""
+	d.uuid, d.unfinished = "", false
 	return nil
+}
+
+// Unfinish leaves a disk as a vgcreate that was killed after it wrote the label.
+func Unfinish(node *Node, path string) {
+	node.disks[path].uuid, node.disks[path].unfinished = "unfinished", true
 }
 
 // devicesFileAdd makes lvm.DevicesFileAdd for a node with a devices file.

@@ -21,21 +21,18 @@ type Fake struct{ Node }
 
 // Node is what is below LVM: disks that are added, removed and fail, and what is on them, which others change too.
 type Node struct {
-	mu     sync.Mutex
-	serial int
-	disks  disks
-	groups map[string]*group
-	faults map[string]error
-	// archive are the volume groups that were deleted.
-	archive map[string]archived
-	// earlier is the earlier metadata of volume groups, the oldest first.
-	earlier map[string][]earlier
+	mu      sync.Mutex
+	serial  int
+	disks   disks
+	groups  map[string]*group
+	faults  map[string]error
+	archive map[string]archived  // the volume groups that were deleted
+	earlier map[string][]earlier // the earlier metadata of volume groups, the oldest first
 	calls   map[string]int
 	noRAID  bool
-	// namesakes are additional volume groups whose names may already be in use.
-	namesakes map[string]lvm.VG
-	// accepted are the missing physical volumes whose loss is accepted, by volume group.
-	accepted map[string][]string
+
+	namesakes map[string]lvm.VG   // additional volume groups whose names may already be in use
+	accepted  map[string][]string // the missing physical volumes whose loss is accepted, by volume group
 }
 
 // disks are the disks of the node by path.
@@ -49,12 +46,11 @@ type disk struct {
 	uuid         string // of the physical volume, or empty
 	group        string
 	detached     bool
-	// hidden: the devices file does not have the disk.
-	hidden bool
-	// torn: the headers are damaged.
-	torn     bool
-	cordoned bool
-	tags     []string
+	hidden       bool // the devices file does not have the disk
+	torn         bool // the headers are damaged
+	unfinished   bool // a killed command has labeled it for a group and written no metadata
+	cordoned     bool
+	tags         []string
 }
 
 type group struct {

@@ -47,7 +47,7 @@ func reportPV(node *Node, path string) lvm.PV {
 	d := node.disks[path]
 	pv := lvm.PV{
 		Name: path, UUID: d.uuid, VGName: d.group, Size: d.size, Free: d.size, Major: d.major, Minor: d.minor,
-		InUse: d.group != "",
+		InUse: d.group != "" || d.unfinished,
 		Tags:  slices.Clone(d.tags), Allocatable: d.group != "" && !d.cordoned,
 	}
 	if g := node.groups[d.group]; g != nil {

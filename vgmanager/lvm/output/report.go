@@ -243,10 +243,14 @@ func decodeVG(r row) lvm.VG {
 }
 
 func decodePV(r row) lvm.PV {
+	vg := r.text("vg_name")
+	if vg == unknownName {
+		vg = ""
+	}
 	return lvm.PV{
 		Name:    r.required("pv_name"),
 		UUID:    r.required("pv_uuid"),
-		VGName:  r.text("vg_name"),
+		VGName:  vg,
 		Size:    r.size("pv_size"),
 		Free:    r.size("pv_free"),
 		Major:   r.number("pv_major"),

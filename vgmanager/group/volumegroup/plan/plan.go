@@ -91,6 +91,7 @@ func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.
 	p := state.Plan{State: v1alpha1.VGStatusFailed, Excluded: c.Excluded, Problems: c.Problems, Waiting: c.Waiting,
 		Doubtful: c.Doubtful, AwaitsListing: len(c.Unlisted) > 0}
 	tooFew := redundancy.StartProblem(d, s, len(c.Candidates))
+	unfinished := labelRemoval(s, func(pv lvm.PV) bool { return isUnfinished(s, pv) })
 	switch {
 	case d.Taint != "":
 		return state.Plan{State: v1alpha1.VGStatusReady, Excluded: c.Excluded, Note: fmt.Sprintf(
@@ -100,6 +101,8 @@ func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.
 		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, state.Problem{Event: state.EventObserveFailed, Message: fmt.Sprintf(
 			"volume group %s is not created on node %s: %v", d.Name, d.Node, s.Disks.Hidden.Err)})
+	case unfinished.Kind != state.Nothing:
+		p.State, p.Problems, p.Action = v1alpha1.VGStatusProgressing, nil, unfinished
 	case len(s.Health.Mapped) > 0:
 		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
 		// while its volumes are mapped.
@@ -171,11 +174,17 @@ func planUpkeep(d state.Desired, s state.NodeState, vg *lvm.VG, c selection.Choi
 	return p
 }
 
-// labelsLeft removes the labels of devices that were removed from the group.
+// labelsLeft removes the labels of devices that were removed from the group, and unfinished ones.
 func labelsLeft(s state.NodeState) state.Action {
+	return labelRemoval(s, func(pv lvm.PV) bool {
+		return slices.Contains(s.Records.Released, pv.UUID) || isUnfinished(s, pv)
+	})
+}
+
+func labelRemoval(s state.NodeState, isLeft func(lvm.PV) bool) state.Action {
 	var left state.LabeledPVs
 	for _, pv := range s.Report.Unassigned {
-		if slices.Contains(s.Records.Released, pv.UUID) {
+		if isLeft(pv) {
 			left = append(left, pv)
 		}
 	}
@@ -183,6 +192,19 @@ func labelsLeft(s state.NodeState) state.Action {
 		return state.Action{}
 	}
 	return state.Action{Kind: state.RemovePVs, Target: left}
+}
+
+// HasUnfinished returns true if the label of a device has to be removed before the device can be added again.
+func HasUnfinished(s state.NodeState) bool {
+	return slices.ContainsFunc(s.Report.Unassigned, func(pv lvm.PV) bool { return isUnfinished(s, pv) })
+}
+
+// isUnfinished returns true for a physical volume of which LVM has written the label, but not the metadata of the
+// volume group, because the command that added the device was killed. LVM does not use such a device.
+func isUnfinished(s state.NodeState, pv lvm.PV) bool {
+	number := state.NumberOf(pv)
+	return pv.InUse && pv.VGName == "" && number != "" &&
+		slices.Contains(s.Records.Adding, s.Disks.Identities[number])
 }
 
 // HasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node

@@ -80,6 +80,9 @@ type Records struct {
 	// Released are the UUIDs of physical volumes that this product is removing from the volume group, or removed
 	// together with the group.
 	Released []string
+	// Adding are the identities of the blank devices to which the last command wrote that created or extended the
+	// volume group. They are known until the volume group is as desired.
+	Adding []string
 	// Removed are the devices that were removed from the volume group on request.
 	Removed []Removal
 	// Wiped are the wipes for the device class.

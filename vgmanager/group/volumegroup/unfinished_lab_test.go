@@ -1,0 +1,98 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// unfinish leaves a disk as a vgcreate or vgextend that was killed after it wrote the label: LVM's flag says that a
+// volume group uses the physical volume, and the metadata area is as pvcreate leaves it.
+func (s *scene) unfinish(disk string) {
+	s.Helper()
+	const area, end = 4096, 1 << 20
+	s.onAnotherHost("pvcreate", "--yes", disk)
+	f, err := os.Open(kernelName(disk))
+	s.ok(err)
+	empty := make([]byte, end-area)
+	_, err = io.ReadFull(io.NewSectionReader(f, area, end-area), empty)
+	s.ok(err)
+	s.ok(f.Close())
+	s.onAnotherHost("vgcreate", "killed", disk)
+	s.writeAt(disk, area, empty)
+	s.listDevice(disk)
+}
+
+// listDevice adds a disk to the devices file of the host, if it has one.
+func (s *scene) listDevice(disk string) {
+	s.Helper()
+	if s.hasDevicesFile() {
+		s.sh("/usr/sbin/lvm", "lvmdevices", "--adddev", kernelName(disk))
+	}
+	s.settleUdev()
+}
+
+// recordAddition records the disks as the agent does before it adds them.
+func (s *scene) recordAddition(disks ...string) {
+	s.Helper()
+	var ids []string
+	for _, d := range disks {
+		ids = append(ids, s.identityOf(d))
+	}
+	s.ok(s.agent.group.additions.Write("vg1", ids))
+}
+
+// TestSceneUnfinishedDeviceIsAddedAgain has the disks of a volume group whose creation was killed, and then one of an
+// extension that was. Without the agent's record that it was adding them, their labels stay.
+func TestSceneUnfinishedDeviceIsAddedAgain(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
+	})
+	for _, d := range s.disks[:3] {
+		s.unfinish(d)
+	}
+	s.look()
+	s.wantState(v1alpha1.VGStatusFailed, "whose metadata LVM cannot find")
+
+	s.recordAddition(s.disks[:2]...)
+	if e := s.ready(); len(e.Devices) != 2 {
+		t.Fatalf("got %+v", e)
+	}
+	s.recordAddition(s.disks[2])
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:3]...) })
+	s.converge("three devices", func(e v1alpha1.VGStatus) bool {
+		return e.Status == v1alpha1.VGStatusReady && len(e.Devices) == 3
+	})
+	if ids, err := s.agent.group.additions.Read("vg1"); err != nil || len(ids) > 0 {
+		t.Errorf("the record is %q, %v", ids, err)
+	}
+}
+
+// TestSceneDeviceWithoutMetadataOfItsOwnKeepsItsLabel has a disk with data, whose volume group has its metadata on
+// another disk. Nothing on the disk shows that its label is not that of a killed command, but the flag of its metadata
+// area.
+func TestSceneDeviceWithoutMetadataOfItsOwnKeepsItsLabel(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+	})
+	s.onAnotherHost("pvcreate", "--yes", "--metadataignore", "y", s.disks[0])
+	s.onAnotherHost("vgcreate", "data", s.disks[0], s.disks[1])
+	s.onAnotherHost("vgchange", "--activate", "n", "data")
+	s.sh("/usr/sbin/wipefs", "--all", s.disks[1])
+	s.listDevice(s.disks[0])
+	before := s.hash(s.disks[0])
+	s.recordAddition(s.disks[0])
+	s.look()
+	e := s.entry()
+	if e.Status == v1alpha1.VGStatusReady || s.hash(s.disks[0]) != before {
+		t.Fatalf("the disk was used: %+v", e)
+	}
+	if !strings.Contains(e.Reason, "can have metadata of a volume group") {
+		t.Errorf("got %s: %s", e.Status, e.Reason)
+	}
+}
