@@ -245,6 +245,20 @@ func (v *VG) UnusedImages(lv *LV) []*LV {
 	})
 }
 
+// ImagesLeft returns the names of the active images, data and metadata, of RAID volumes that are not active. A killed
+// activation or deactivation leaves them. LVM does not activate the volume meanwhile.
+func (v *VG) ImagesLeft() []string {
+	var names []string
+	for i := range v.Hidden {
+		part := &v.Hidden[i]
+		lv := v.LV(part.Parent)
+		if lv != nil && lv.IsRAID() && part.Attr.Active() && !lv.Attr.Active() && !lv.Attr.IsStateUnknown() {
+			names = append(names, part.Name)
+		}
+	}
+	return names
+}
+
 // images returns the images of a RAID volume in the order of their numbers.
 func (v *VG) images(lv *LV) []*LV {
 	var list []*LV

@@ -88,6 +88,9 @@ func (r rolledBack) run(t *testing.T) {
 	if got := s.recovery(); got.Status.Phase != v1alpha1.RecoveryAwaitingApproval || got.Status.StartTime != nil {
 		t.Fatalf("without an approval: %+v", got.Status)
 	}
+	if r.spec.RAIDConfig != nil && r.mode == "after" {
+		s.sh("/usr/sbin/dmsetup", "remove", "vg1-a") // its images stay, as after a killed deactivation
+	}
 	s.approve(p.ID)
 	killed := s.recover(r.mode, r.nextKill)
 	t.Logf("killed %s %v", r.mode, killed)

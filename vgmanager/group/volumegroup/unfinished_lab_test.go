@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // unfinish leaves a disk as a vgcreate or vgextend that was killed after it wrote the label: LVM's flag says that a
@@ -94,5 +95,27 @@ func TestSceneDeviceWithoutMetadataOfItsOwnKeepsItsLabel(t *testing.T) {
 	}
 	if !strings.Contains(e.Reason, "can have metadata of a volume group") {
 		t.Errorf("got %s: %s", e.Status, e.Reason)
+	}
+}
+
+// TestSceneImagesThatAKilledCommandLeftDoNotBlockTheirVolume has RAID volumes whose images are active without them, as
+// after a killed activation or deactivation.
+func TestSceneImagesThatAKilledCommandLeftDoNotBlockTheirVolume(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...),
+			RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}}
+	})
+	s.ready()
+	sum := s.fill(s.claimed("a", 32<<20), 32<<20)
+	s.inSync()
+	for _, images := range [][]string{nil, {"vg1-a_rimage_0"}} {
+		s.sh("/usr/sbin/dmsetup", append([]string{"remove", "vg1-a"}, images...)...)
+		if err := nodelvm.Command("/usr/sbin/lvm", "lvchange", "--activate", "y", "vg1/a").Run(); err == nil {
+			t.Errorf("LVM activates the volume without %v: this shows nothing", images)
+		}
+		s.converge("the active volume", func(v1alpha1.VGStatus) bool {
+			return strings.TrimSpace(s.output("lvs", "--noheadings", "-o", "lv_active", "vg1/a")) == "active"
+		})
+		s.unchanged("/dev/vg1/a", sum)
 	}
 }

@@ -77,8 +77,9 @@ var order = []subject{
 	// What an approved recovery restores comes before activation: volumes must not be used with wrong metadata.
 	{always, func(n situation) due { return due{doubt.AcceptAction(n.desired, n.s)} }},
 	{always, func(n situation) due { return due{labels.Action(n.desired, n.s, n.vg)} }},
-	// LVM does not activate the pool while its metadata is active, which a killed inspection leaves.
+	// LVM does not activate a pool or RAID volume while a part of it is active, which a killed command leaves.
 	{always, func(n situation) due { return due{poolrepair.ComponentLeft(n.desired, n.s, n.vg)} }},
+	{always, func(n situation) due { return due{redundancy.CloseImages(n.vg)} }},
 	{always, func(n situation) due { return due{health.Resume(n.s, n.vg)} }},
 	// A pool that is being repaired stays inactive.
 	{isRepairing, func(n situation) due { return due{poolrepair.Action(n.desired, n.s, n.vg)} }},
@@ -120,7 +121,8 @@ func dueActions(n situation) []state.Action {
 		return []state.Action{published}
 	}
 	if rollback.RollsBack(n.desired, n.s, n.vg) {
-		return []state.Action{poolrepair.ComponentLeft(n.desired, n.s, n.vg), rollback.Action(n.desired, n.s, n.vg)}
+		return []state.Action{poolrepair.ComponentLeft(n.desired, n.s, n.vg), redundancy.CloseImages(n.vg),
+			rollback.Action(n.desired, n.s, n.vg)}
 	}
 	actions := []state.Action{}
 	for _, subject := range order {

@@ -134,6 +134,17 @@ func Refresh(s state.NodeState, vg *lvm.VG) state.Action {
 	return state.Action{}
 }
 
+// CloseImages deactivates the images of RAID volumes that a killed activation or deactivation left active. LVM does not
+// activate the volumes meanwhile.
+func CloseImages(vg *lvm.VG) state.Action {
+	left := vg.ImagesLeft()
+	if len(left) == 0 {
+		return state.Action{}
+	}
+	return state.Action{Kind: state.CloseImages,
+		Change: lvm.LVDeactivate{VG: vg.Name, Names: left[:min(len(left), state.MaxNamesOfCommand)]}}
+}
+
 // notRefreshed returns the active volumes with an image that the kernel does not use, although its device is present.
 func notRefreshed(vg *lvm.VG) []string {
 	var names []string

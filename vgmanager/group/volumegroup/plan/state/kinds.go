@@ -44,6 +44,7 @@ const (
 	InspectPool      Kind = "CheckThinPoolMetadata"
 	CloseMetadata    Kind = "CloseThinPoolMetadata"
 	CloseData        Kind = "CloseThinPoolData"
+	CloseImages      Kind = "DeactivateImages"
 	RepairPool       Kind = "RepairThinPoolMetadata"
 	ActivatePool     Kind = "ActivateThinPool"
 	RemoveLost       Kind = "RemoveLostVolumes"
@@ -121,6 +122,7 @@ var traits = map[Kind]trait{
 	InspectPool:      {event: EventInconsistentVolumes, doubtful: true},
 	CloseMetadata:    {event: EventInconsistentVolumes, doubtful: true, incomplete: true, first: true},
 	CloseData:        {event: EventInconsistentVolumes, doubtful: true, incomplete: true, first: true},
+	CloseImages:      {event: EventInconsistentVolumes, doubtful: true, incomplete: true, first: true},
 	RepairPool:       {event: EventInconsistentVolumes},
 	// The pool's own metadata is compared with that of the volume group before.
 	ActivatePool: {event: EventInconsistentVolumes, doubtful: true},
