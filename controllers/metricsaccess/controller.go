@@ -1,7 +1,7 @@
 // Package metricsaccess keeps what OpenShift's Prometheus needs to read the metrics: the ServiceMonitor, and the Role
-// with which it discovers the endpoints. The operator creates them itself, because the names of the servers in the
-// ServiceMonitor contain the operator's namespace, and the Operator Lifecycle Manager does not delete Roles of a bundle.
-// They are deleted with the operator.
+// with which it discovers the endpoints. The operator creates them itself: the names of the servers in the
+// ServiceMonitor contain the operator's namespace, and the Operator Lifecycle Manager does not delete Roles of a
+// bundle. They are deleted with the operator.
 package metricsaccess
 
 import (

@@ -125,8 +125,8 @@ var meanings = map[string]meaning{
 
 // afterDevice is the action for a thin pool in a volume group with a missing device, which the node agent does not
 // repair.
-const afterDevice = "First resolve the missing device. A thin pool is not repaired while a device of its volume group " +
-	"is missing."
+const afterDevice = "First resolve the missing device. A thin pool is not repaired while a device of its volume " +
+	"group is missing."
 
 // missingActions are the actions for a missing device that replace the general one if the message has a text. The
 // first that matches counts: the general action would delete volumes that can be kept.

@@ -27,7 +27,9 @@ func TestStripesAreNotLargerThanAnExtent(t *testing.T) {
 
 // TestImagesThatAKilledCommandLeftAreDeactivated: only those of RAID volumes that are known to be inactive.
 func TestImagesThatAKilledCommandLeftAreDeactivated(t *testing.T) {
-	part := func(name, parent string, attr lvm.LVAttr) lvm.LV { return lvm.LV{Name: name, Parent: parent, Attr: attr} }
+	part := func(name, parent string, attr lvm.LVAttr) lvm.LV {
+		return lvm.LV{Name: name, Parent: parent, Attr: attr}
+	}
 	images := func(attr lvm.LVAttr) []lvm.LV {
 		return []lvm.LV{part("a_rimage_0", "a", attr), part("a_rimage_1", "a", "iwi-------"), part("a_rmeta_0", "a", "e"+attr[1:])}
 	}
