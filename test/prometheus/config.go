@@ -72,8 +72,11 @@ func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
 	known := monitoringv1.Endpoint{Port: e.Port, Path: e.Path, Scheme: e.Scheme, Interval: e.Interval,
 		HonorLabels: e.HonorLabels}
 	for _, r := range e.RelabelConfigs {
-		known.RelabelConfigs = append(known.RelabelConfigs,
-			monitoringv1.RelabelConfig{SourceLabels: r.SourceLabels, TargetLabel: r.TargetLabel})
+		relabeling := monitoringv1.RelabelConfig{SourceLabels: r.SourceLabels, TargetLabel: r.TargetLabel}
+		if r.Action == "replace" { // the default of the API
+			relabeling.Action = r.Action
+		}
+		known.RelabelConfigs = append(known.RelabelConfigs, relabeling)
 	}
 	if tls := e.TLSConfig; tls != nil {
 		known.TLSConfig = &monitoringv1.TLSConfig{
