@@ -136,11 +136,15 @@ func noise(size int) []byte {
 	return content
 }
 
-// blank makes the first disk blank at the ends, and writes noise between them that a wipe must not change.
+// blank makes the first disk blank at the ends and where a partition can start, and writes noise between them that a
+// wipe must not change.
 func (l *lab) blank() {
 	l.Helper()
 	const edge = 8 << 20
 	l.write(l.disk, 0, make([]byte, edge))
+	for start := int64(edge); start < 100<<20; start += edge {
+		l.write(l.disk, start, make([]byte, 2<<20))
+	}
 	l.write(l.disk, l.size(l.disk)-edge, make([]byte, edge))
 	l.write(l.disk, 100<<20, noise(4<<20))
 	l.settle()
