@@ -58,7 +58,7 @@ func (m *machine) writeFiles() error {
 			}
 		}
 	}
-	// The kernel has the tables of the legacy iptables, not those of nftables.
+	// The kernel of each flavor has the tables of the legacy iptables, not all have those of nftables.
 	for _, tool := range []string{"iptables", "ip6tables"} {
 		for _, suffix := range []string{"", "-save", "-restore"} {
 			if err := symlink("xtables-legacy-multi", "/usr/sbin/"+tool+suffix); err != nil {

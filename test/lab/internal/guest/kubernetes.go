@@ -46,11 +46,6 @@ func (m *machine) startKubernetes(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.Policies {
-		if err := m.divertPackets(ctx); err != nil {
-			return fmt.Errorf("network policies: %w", err)
-		}
-	}
 	m.services = &services{running: map[string]*reap.Child{}}
 	go m.keep("containerd", "containerd")
 	if err := waitFor(containerdLimit, "containerd", func() bool { return exists(containerdSocket) }); err != nil {

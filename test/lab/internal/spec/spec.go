@@ -27,9 +27,6 @@ const (
 	ClusterDomain = "cluster.local"
 )
 
-// PolicyQueue is the netfilter queue of kube-network-policies, as in its manifest.
-const PolicyQueue = 98
-
 // MaxNodes and MaxDisks are the limits of the addresses and of User Mode Linux (16 ubd devices, the first is the root
 // disk).
 const (
@@ -172,8 +169,6 @@ type Guest struct {
 	Flavor Flavor `json:"flavor"`
 	// Modules is that of the kernel. A node sees it at the same path.
 	Modules string `json:"modules"`
-	// Policies is true if NetworkPolicies are enforced.
-	Policies bool `json:"policies,omitempty"`
 	// Path lists the folders that contain containerd, kubelet and kube-proxy.
 	Path []string `json:"path,omitempty"`
 	// Dir contains the node's certificates and kubeconfigs, and LogDir its logs. Both are paths of the machine.
