@@ -326,7 +326,8 @@ func (g *groupChanges) removeVG(ctx context.Context, d state.Desired, a state.Ac
 	return g.lvm.Apply(ctx, a.Change)
 }
 
-// removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
+// removePVs removes labels. LVM rejects a physical volume that belongs to a group. One whose label says so without
+// metadata is what a killed vgcreate, vgextend or vgremove leaves: PVRemove checks that it has no metadata.
 func (g *groupChanges) removePVs(ctx context.Context, d state.Desired, pvs []lvm.PV) error {
 	var errs []error
 	for _, pv := range pvs {

@@ -40,6 +40,26 @@ func TestDeviceWhoseAdditionWasKilledIsAddedAgain(t *testing.T) {
 	}
 }
 
+// TestRemovalContinuesAfterAKilledVGRemove has a device whose metadata LVM has removed, and whose label it has not
+// changed.
+func TestRemovalContinuesAfterAKilledVGRemove(t *testing.T) {
+	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: pathsOf("/dev/sdb", "/dev/sdc")})
+	b.settle()
+	b.remove()
+	b.lvm.Fail("PVRemove", errors.New("the agent was killed"))
+	for b.lvm.Calls()["PVRemove"] == 0 {
+		_, _ = b.reconcile()
+	}
+	b.lvm.Fail("PVRemove", nil)
+	lvmtest.Unfinish(&b.lvm.Node, "/dev/sdb")
+	b.restart()
+	b.settle()
+	if !b.gone() {
+		t.Errorf("the LVMVolumeGroup is still there: %+v", b.entry())
+	}
+	b.wantBlankDisks()
+}
+
 // TestUnfinishedDeviceThatNobodyAddedStays has the device of another program or host.
 func TestUnfinishedDeviceThatNobodyAddedStays(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: pathsOf("/dev/sdb", "/dev/sdc")})

@@ -1,6 +1,7 @@
 package lvmtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -256,8 +257,7 @@ func pvResize(node *Node, c lvm.PVResize) error {
 	if d == nil || d.detached || d.group != c.VG {
 		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
 	}
-	d.size += d.grown
-	d.grown = 0
+	d.size, d.grown = d.size+d.grown, 0
 	node.groups[c.VG].changes++
 	return nil
 }
@@ -281,9 +281,9 @@ func pvRemove(node *Node, c lvm.PVRemove) error {
 	return nil
 }
 
-// Unfinish leaves a disk as a vgcreate that was killed after it wrote the label.
+// Unfinish leaves a disk as a vgcreate that was killed after it wrote the label, or a vgremove before it did.
 func Unfinish(node *Node, path string) {
-	node.disks[path].uuid, node.disks[path].unfinished = "unfinished", true
+	node.disks[path].uuid, node.disks[path].unfinished = cmp.Or(node.disks[path].uuid, "unfinished"), true
 }
 
 // devicesFileAdd makes lvm.DevicesFileAdd for a node with a devices file.
