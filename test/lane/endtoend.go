@@ -231,7 +231,7 @@ var parts = []part{
 		label:   "olm",
 		minutes: 9,
 		needs:   append([]string{"gather", "next-image"}, olmNeeds...),
-		paths:   []string{"bundle"},
+		paths:   []string{"bundle", "controllers/metricsaccess", "monitoring/access"},
 	},
 	{name: "tenants", folder: "tenants", minutes: 15, paths: tenantPaths},
 	// What is requested does not depend on the flavor of host.

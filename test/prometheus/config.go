@@ -21,11 +21,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// Manifests of the product in the repository.
-const (
-	ruleFile = "monitoring/prometheusrule/prometheusrule.yaml"
-	rbacFile = "monitoring/access/rbac.yaml"
-)
+// ruleFile has the alerts and recording rules in the repository.
+const ruleFile = "monitoring/prometheusrule/prometheusrule.yaml"
 
 // files maps the paths in the ServiceMonitor to files on the node.
 type files map[string]string
@@ -39,8 +36,8 @@ func (f files) of(path string) (string, error) {
 
 // readMonitor returns the ServiceMonitor of a cluster.
 func readMonitor(ctx context.Context, cluster *story.Cluster) (*monitoringv1.ServiceMonitor, error) {
-	out, err := cluster.Kubectl(ctx, nil, "get", "servicemonitor", access.MonitorName, "-n", story.OperatorNamespace,
-		"-o", "yaml")
+	out, err := cluster.Kubectl(ctx, nil, "get", "servicemonitor", access.MonitorName, "-n",
+		cluster.InstallNamespace(), "-o", "yaml")
 	if err != nil {
 		return nil, err
 	}

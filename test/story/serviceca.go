@@ -32,16 +32,16 @@ func NewServiceCA() (*ServiceCA, error) {
 // Serve recreates the Secret of a Service in the operator's namespace. If the Service exists, it owns the Secret.
 func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secretName string) error {
 	pair, err := ca.authority.Issue(pki.ServerRequest(time.Now(), certificateValidity,
-		pki.ServiceNames(OperatorNamespace, service)...))
+		pki.ServiceNames(cluster.InstallNamespace(), service)...))
 	if err != nil {
 		return err
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: secretName}, Type: corev1.SecretTypeTLS,
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.InstallNamespace(), Name: secretName}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
 	}
 	owner := &corev1.Service{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: service},
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.InstallNamespace(), Name: service},
 		owner); client.IgnoreNotFound(err) != nil {
 		return err
 	} else if err == nil {

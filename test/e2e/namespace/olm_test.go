@@ -56,6 +56,8 @@ func livesWithOLM(ctx SpecContext) {
 		"-n", namespace, "-o", "jsonpath={.items[?(@.reason=='AdmissionNotChecked')].note}").Should(
 		ContainSubstring("spec.targetNamespaces of the OperatorGroup to [" + namespace + "]"))
 
+	alerts(ctx)
+
 	By("removing it")
 	stopUsing(ctx)
 	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", namespace, "--timeout=3m")
