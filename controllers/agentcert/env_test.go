@@ -27,14 +27,7 @@ func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 // operator returns a client with the permissions of the operator, which records writes.
 func operator(t *testing.T) *env.Spy {
 	t.Helper()
-	config, err := server.AsOperator(env.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, env.Namespace)
 	return spy
 }
 

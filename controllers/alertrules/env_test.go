@@ -33,10 +33,7 @@ func newWorld(t *testing.T, namespace string) *world {
 	t.Helper()
 	w := &world{T: t, namespace: namespace}
 	w.must(server.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	config, err := server.AsOperator(namespace)
-	w.must(err)
-	w.spy, err = env.NewSpy(config)
-	w.must(err)
+	w.spy = server.OperatorSpy(w, namespace)
 	return w
 }
 

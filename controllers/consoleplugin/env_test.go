@@ -100,10 +100,7 @@ func newWorld(t *testing.T, nodes ...string) *world {
 		w.operator.Labels[key] = value
 	}
 	w.make(w.operator)
-	config, err := server.AsOperator(namespace)
-	w.must(err)
-	w.spy, err = env.NewSpy(config)
-	w.must(err)
+	w.spy = server.OperatorSpy(w, namespace)
 	w.controller = New(w.spy, w.spy, w.notes, Options{Namespace: namespace, Image: "image@sha256:1", TLSProfile: true})
 	t.Cleanup(func() {
 		for _, o := range []client.Object{w.role, plugin(), quickStart(),
@@ -346,10 +343,7 @@ func TestANewPodKeepsThePluginBeforeItIsReady(t *testing.T) {
 	before := plugin()
 	w.read(before)
 	next := w.upgrade()
-	config, err := server.AsOperator(w.operator.Namespace)
-	w.must(err)
-	spy, err := env.NewSpy(config)
-	w.must(err)
+	spy := server.OperatorSpy(w, w.operator.Namespace)
 	pod := New(spy, spy, nil, Options{Namespace: w.operator.Namespace, Image: "image@sha256:2"})
 	away := errors.New("away")
 	spy.Fail = func(verb string, object any) error {

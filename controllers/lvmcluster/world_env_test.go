@@ -97,10 +97,7 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
 	w.must(server.InstallPolicies(w.cluster.Namespace))
-	config, err := server.AsOperator(w.cluster.Namespace)
-	w.must(err)
-	w.spy, err = env.NewSpy(config)
-	w.must(err)
+	w.spy = server.OperatorSpy(w, w.cluster.Namespace)
 	w.controller = New(w.spy, w.spy, w.notes, w.options())
 	for _, name := range []string{"a", "b"} {
 		node := fixture.Node(name, map[string]string{"kubernetes.io/hostname": name})

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
-	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/monitoring/access"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -56,7 +54,7 @@ func monitorIn(t *testing.T, namespace string) *monitoringv1.ServiceMonitor {
 func TestServiceMonitorOfAnEarlierBundleIsCorrected(t *testing.T) {
 	const namespace = "openshift-storage"
 	ctx := t.Context()
-	operator := newOperator(namespace)
+	operator := env.OperatorDeployment(namespace)
 	earlier := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(access.Monitor, earlier); err != nil {
 		t.Fatal(err)
@@ -70,14 +68,7 @@ func TestServiceMonitorOfAnEarlierBundleIsCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config, err := server.AsOperator(namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, namespace)
 	for range 2 { // the second time, nothing is left to do
 		if _, err := New(spy, &notes{}, namespace).Reconcile(ctx, reconcile.Request{}); err != nil {
 			t.Fatal(err)
@@ -92,16 +83,6 @@ func TestServiceMonitorOfAnEarlierBundleIsCorrected(t *testing.T) {
 	}
 }
 
-func newOperator(namespace string) *appsv1.Deployment {
-	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
-		Labels: labels}, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
-	}}
-}
-
 // The operator can grant these permissions because it has them. It creates the objects in its own namespace, and they
 // are deleted with it.
 func TestPrometheusMayFindTheMetrics(t *testing.T) {
@@ -109,18 +90,11 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	ctx := t.Context()
 	api := server.Client
 	said := &notes{}
-	operator := newOperator(namespace)
+	operator := env.OperatorDeployment(namespace)
 	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	config, err := server.AsOperator(namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, namespace)
 	c := New(spy, said, namespace)
 	look := func(want int, fails bool) {
 		t.Helper()

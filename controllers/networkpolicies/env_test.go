@@ -7,14 +7,12 @@ import (
 	"slices"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -34,10 +32,7 @@ func TestThePoliciesAreTheOperators(t *testing.T) {
 		}
 	}
 	must(api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	config, err := server.AsOperator(namespace)
-	must(err)
-	spy, err := env.NewSpy(config)
-	must(err)
+	spy := server.OperatorSpy(t, namespace)
 	c := New(spy, namespace)
 	look := func(want ...string) {
 		t.Helper()
@@ -48,13 +43,7 @@ func TestThePoliciesAreTheOperators(t *testing.T) {
 		}
 	}
 	look() // Without a Deployment nothing would delete the policies.
-	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
-		Labels: labels}, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
-	}}
+	operator := env.OperatorDeployment(namespace)
 	must(api.Create(ctx, operator))
 	look("apply NetworkPolicy lvms-operator-allow", "apply NetworkPolicy lvms-vg-manager-allow",
 		"apply NetworkPolicy lvms-default-deny")
@@ -77,7 +66,7 @@ func TestThePoliciesAreTheOperators(t *testing.T) {
 	changed := &list.Items[1]
 	changed.Spec.PodSelector = metav1.LabelSelector{}
 	must(api.Update(ctx, changed))
-	_, err = c.Reconcile(ctx, reconcile.Request{})
+	_, err := c.Reconcile(ctx, reconcile.Request{})
 	must(err)
 	if writes := spy.Writes(); len(writes) != 2 {
 		t.Errorf("what was deleted and changed does not come back: %q", writes)

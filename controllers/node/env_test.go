@@ -31,14 +31,7 @@ const longName = "a-node-with-a-name-that-is-much-longer-than-the-last-part-of-a
 
 func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 	ctx := t.Context()
-	config, err := server.AsOperator(env.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, env.Namespace)
 	api := server.Client
 	create := func(object client.Object) {
 		t.Helper()
@@ -122,14 +115,7 @@ func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 
 // TestARecordOfDeletedVolumesIsExtended runs with the operator's permissions.
 func TestARecordOfDeletedVolumesIsExtended(t *testing.T) {
-	config, err := server.AsOperator(env.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, env.Namespace)
 	controller := New(spy, spy, spy, env.Namespace)
 	group := lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg9"}}
 	now := metav1.Now()
@@ -163,14 +149,7 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 		}
 	}
 	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	config, err := server.AsOperator(namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, namespace)
 	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: namespace}}
 	create(cluster)
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace}}

@@ -22,14 +22,7 @@ func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 // TestTheCopyIsStored: the schema of the CRD has all fields, and the operator may write them. The labels of devices,
 // which an administrator writes, stay.
 func TestTheCopyIsStored(t *testing.T) {
-	config, err := server.AsOperator(env.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spy, err := env.NewSpy(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spy := server.OperatorSpy(t, env.Namespace)
 	key := types.NamespacedName{Namespace: env.Namespace, Name: "node-copy"}
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
