@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
+	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/legacydriver"
@@ -68,8 +67,7 @@ type earlierService struct {
 // the driver no longer.
 func (e *earlierService) serve(ctx context.Context) error {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.measure, service.LogCalls(e.node.ClaimOf)))
-	csi.RegisterIdentityServer(server, earlierIdentity{
-		driver.NewIdentityServer(func() (bool, error) { return true, nil })})
+	csi.RegisterIdentityServer(server, lvmsdriver.NewPlugin(wellknown.EarlierDriverName))
 	csi.RegisterNodeServer(server, e.node)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,12 +77,4 @@ func (e *earlierService) serve(ctx context.Context) error {
 	first := <-ended
 	cancel()
 	return errors.Join(first, <-ended)
-}
-
-// earlierIdentity is the CSI identity service of the earlier driver.
-type earlierIdentity struct{ csi.IdentityServer }
-
-// GetPluginInfo returns the name of the earlier driver, and the version of this program.
-func (earlierIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: wellknown.EarlierDriverName, VendorVersion: version.Full()}, nil
 }

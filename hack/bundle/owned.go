@@ -190,14 +190,20 @@ func (f field) displayName() string {
 	return words.String()
 }
 
-// description returns the API description of the field, without its name at the beginning.
+// description returns the API description of the field, without its name at the beginning. TopoLVM's LogicalVolume has
+// the placeholder of the template of a CRD.
 func (f field) description() string {
 	text := strings.Join(strings.Fields(f.schema.Description), " ")
-	if rest, ok := strings.CutPrefix(text, f.name+" "); ok && rest != "" {
-		text = f.displayName() + " " + rest
+	if text == "" || strings.HasPrefix(text, "INSERT ADDITIONAL STATUS FIELD") {
+		return f.displayName() + "."
 	}
-	if text == "" {
-		text = f.displayName() + "."
+	for _, verb := range []string{" is ", " are "} {
+		if rest, ok := strings.CutPrefix(text, f.name+verb); ok && rest != "" {
+			return strings.ToUpper(rest[:1]) + rest[1:]
+		}
+	}
+	if rest, ok := strings.CutPrefix(text, f.name+" "); ok && rest != "" {
+		return f.displayName() + " " + rest
 	}
 	return text
 }

@@ -68,7 +68,7 @@ var rules = []rule{
 		never:    append([]string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime/pkg/client"}, product...),
 		standard: []string{"cmp", "fmt", "maps", "regexp", "slices", "strings", "time"}},
 	{folder: "internal/csi", ours: []string{"api", "internal/cluster", "internal/kube", "internal/tls",
-		"internal/volume"}, never: product},
+		"internal/version", "internal/volume"}, never: product},
 	{folder: "internal/topolvm", ours: []string{"api", "internal/kube", "internal/tls"}, never: product},
 	// It has only what the scheduler sends, and no access to the API server.
 	{folder: "internal/topolvm/extender", ours: []string{"api", "internal/tls"},

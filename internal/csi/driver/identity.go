@@ -5,12 +5,13 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm/pkg/driver"
+
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/version"
 )
 
 // NewIdentityServer returns the CSI identity service of the driver, which also has the group controller service.
-func NewIdentityServer() csi.IdentityServer {
-	return identity{driver.NewIdentityServer(func() (bool, error) { return true, nil })}
-}
+func NewIdentityServer() csi.IdentityServer { return identity{NewPlugin(wellknown.DriverName)} }
 
 type identity struct{ csi.IdentityServer }
 
@@ -25,4 +26,19 @@ func (i identity) GetPluginCapabilities(ctx context.Context,
 		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE},
 	}})
 	return response, nil
+}
+
+// NewPlugin returns TopoLVM's CSI identity service under a name of the driver.
+func NewPlugin(name string) csi.IdentityServer {
+	return plugin{driver.NewIdentityServer(func() (bool, error) { return true, nil }), name}
+}
+
+type plugin struct {
+	csi.IdentityServer
+	name string
+}
+
+// GetPluginInfo returns the name of the driver, and the version of this program: TopoLVM's would be "devel".
+func (p plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: p.name, VendorVersion: version.Full()}, nil
 }
