@@ -6,7 +6,6 @@ import (
 
 	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -80,9 +79,6 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	}
 	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(),
 		mgr.GetAPIReader()); err != nil {
-		return err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
 	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())

@@ -18,13 +18,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // newIdentity returns the CSI identity service of the operator and of the agents: all instances of a plugin return the
 // same capabilities, whichever services they have (CSI specification, "GetPluginCapabilities").
-func newIdentity() csi.IdentityServer {
-	return snapshotmetadata.Advertise(lvmsdriver.NewIdentityServer())
+func newIdentity(monitor *liveness.Monitor) csi.IdentityServer {
+	return snapshotmetadata.Advertise(lvmsdriver.NewIdentityServer(monitor.Check))
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process. snapshots serves SnapshotMetadata
@@ -57,8 +59,9 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		notice.NewCopies(mgr.GetCache(), mgr.GetAPIReader(), recorder).SetupWithManager(mgr)); err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
-	csi.RegisterIdentityServer(server, newIdentity())
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(adapt.Interceptor(o.liveness),
+		service.LogCalls(controller.ClaimOf)))
+	csi.RegisterIdentityServer(server, newIdentity(o.liveness))
 	csi.RegisterSnapshotMetadataServer(server, snapshots)
 	csi.RegisterControllerServer(server, controller)
 	csi.RegisterGroupControllerServer(server, lvmsdriver.NewGroupServer(controller))

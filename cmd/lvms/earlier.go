@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/legacydriver"
@@ -32,13 +33,14 @@ const (
 
 // addEarlierDriver adds the node service for volumes of TopoLVM before 0.15. It is the one of this driver under another
 // name, and has the same locks. It runs only while a volume needs it.
-func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpaths.Layout) error {
+func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpaths.Layout,
+	monitor *liveness.Monitor) error {
 	measure, err := sidecar.MeasureServer(wellknown.EarlierDriverName, metrics.Registry)
 	if err != nil {
 		return err
 	}
 	socket := filepath.Join(filepath.Dir(csiSocket), earlierSocket)
-	e := &earlierService{measure: measure, registrar: sidecar.RegistrarOptions{
+	e := &earlierService{measure: measure, healthy: monitor.Check, registrar: sidecar.RegistrarOptions{
 		Driver: wellknown.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
 		Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
 	}}
@@ -60,6 +62,7 @@ func newEarlierNode(o csinode.NodeOptions, staging csinode.StagingRecorder) *csi
 type earlierService struct {
 	node      *csinode.NodeServer
 	measure   grpc.UnaryServerInterceptor
+	healthy   func() error
 	registrar sidecar.RegistrarOptions
 }
 
@@ -67,7 +70,7 @@ type earlierService struct {
 // the driver no longer.
 func (e *earlierService) serve(ctx context.Context) error {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.measure, service.LogCalls(e.node.ClaimOf)))
-	csi.RegisterIdentityServer(server, lvmsdriver.NewPlugin(wellknown.EarlierDriverName))
+	csi.RegisterIdentityServer(server, lvmsdriver.NewPlugin(wellknown.EarlierDriverName, e.healthy))
 	csi.RegisterNodeServer(server, e.node)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,6 +35,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/permissions"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/memory"
 	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
@@ -149,9 +151,13 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err != nil {
 		return err
 	}
+	ctx = o.liveness.Context(ctx)
 	o.applyClusterScoped(ctx)
 	mgr, err := o.newManager()
 	if err != nil {
+		return err
+	}
+	if err := addLiveness(mgr, o.liveness); err != nil {
 		return err
 	}
 	if err := addMetricsServer(ctx, mgr, o.metricsAddress, o.certificate, o.profile, o.direct); err != nil {
@@ -219,6 +225,7 @@ type operator struct {
 	profile     *tlsprofile.Follower
 	agentCA     *agentca.Store
 	volumes     *activecache.Volumes
+	liveness    *liveness.Monitor
 	// earlierServed is closed when the first volume of an earlier TopoLVM is served.
 	earlierServed chan struct{}
 }
@@ -226,8 +233,8 @@ type operator struct {
 // newOperator detects the platform and checks that the operator has its permissions.
 func newOperator(ctx context.Context, options operatorOptions) (*operator, error) {
 	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &activecache.Volumes{},
-		earlierServed: make(chan struct{}),
-		certificate:   servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
+		earlierServed: make(chan struct{}), liveness: adapt.NewMonitor(),
+		certificate: servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
 	var err error
 	if o.namespace, err = environment(namespaceVariable); err != nil {
 		return nil, err
@@ -294,6 +301,7 @@ func (o *operator) connect() (err error) {
 	}
 	o.config.QPS = clientQPS
 	o.config.Burst = clientBurst
+	o.config.Wrap(adapt.Transport)
 	// The finalizers of upstream have no path, and the API server returns a warning for each of them.
 	o.config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(
 		logf.KubeAPIWarningLoggerOptions{Deduplicate: true})

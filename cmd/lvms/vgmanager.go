@@ -20,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -30,6 +29,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/memory"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
@@ -124,6 +125,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
+	monitor := adapt.NewMonitor()
+	ctx = monitor.Context(ctx)
+	config.Wrap(adapt.Transport)
 	release, err := lockNode(ctx, lockFile)
 	if err != nil {
 		return err
@@ -142,6 +146,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := addLiveness(mgr, monitor); err != nil {
+		return err
+	}
 	fileSystems := sharedFileSystems{FileSystems: mountedfs.New(nodeName), locks: &service.Locks{},
 		eraser: erase.New(ctx), copier: copies.New(ctx)}
 	local := host.NewLocal()
@@ -149,7 +156,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, parts, local, fileSystems, o.layout); err != nil {
+	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, parts, local, fileSystems, o.layout, monitor); err != nil {
 		return err
 	}
 	if err := addArchivePruner(mgr, parts.engine); err != nil {
@@ -355,7 +362,7 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, parts volumeParts,
-	local *host.Local, fileSystems sharedFileSystems, layout hostpaths.Layout) error {
+	local *host.Local, fileSystems sharedFileSystems, layout hostpaths.Layout, monitor *liveness.Monitor) error {
 	engine := parts.engine
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems,
@@ -381,7 +388,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		return err
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, service.LogCalls(node.ClaimOf)))
-	csi.RegisterIdentityServer(server, newIdentity())
+	csi.RegisterIdentityServer(server, newIdentity(monitor))
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
 		return err
@@ -393,10 +400,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	if err := mgr.Add(registrar); err != nil {
 		return err
 	}
-	if err := addEarlierDriver(mgr, node.NodeOptions, layout); err != nil {
-		return err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+	if err := addEarlierDriver(mgr, node.NodeOptions, layout, monitor); err != nil {
 		return err
 	}
 	return mgr.AddReadyzCheck("kubelet-registration", registrar.Ready)

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
@@ -157,7 +158,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Named("agentcert").
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(certificateChanged())).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // certificateChanged omits changes of other parts of a node status.

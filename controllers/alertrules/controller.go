@@ -21,6 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/monitoring/access"
 	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
 )
@@ -120,5 +121,5 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Named("alertrules").
 		Watches(Monitor(), wake).
 		Watches(metadata(ruleKind), wake).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 )
 
@@ -246,5 +247,5 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if c.options.TLSProfile {
 		b = b.Watches(&configv1.APIServer{}, wake)
 	}
-	return b.Complete(c)
+	return b.Complete(adapt.Reconciler(c))
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
 )
 
@@ -99,7 +100,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if c.options.Platform.Kind == platform.OpenShift {
 		b = b.Watches(&corev1.ConfigMap{}, enqueue, builder.WithPredicates(owned()))
 	}
-	return b.Complete(c)
+	return b.Complete(adapt.Reconciler(c))
 }
 
 // serviceAccount returns the kind of object that the client reads and caches: only metadata.

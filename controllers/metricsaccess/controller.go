@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/monitoring/access"
 )
 
@@ -104,5 +105,5 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&rbacv1.Role{}, wake).
 		Watches(&rbacv1.RoleBinding{}, wake).
 		Watches(alertrules.Monitor(), wake).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

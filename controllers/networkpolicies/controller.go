@@ -20,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 const fieldOwner = "lvms-operator-network"
@@ -77,5 +78,5 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Named("networkpolicies").
 		Watches(&appsv1.Deployment{}, wake, builder.WithPredicates(primary)).
 		Watches(&networkingv1.NetworkPolicy{}, wake).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

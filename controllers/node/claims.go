@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
@@ -222,5 +223,5 @@ func (c *Claims) SetupWithManager(mgr manager.Manager) error {
 			UpdateFunc: func(e event.UpdateEvent) bool { return concerned(e.ObjectNew) },
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

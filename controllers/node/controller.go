@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 const fieldOwner = "lvms-operator"
@@ -242,7 +243,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&lvmv1alpha1.LVMVolumeGroup{}, later, builder.WithPredicates(notDeleted())).
 		Watches(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, later, builder.WithPredicates(onlyCreated())).
 		Watches(&topolvmv1.LogicalVolume{}, later, builder.WithPredicates(beingDeleted())).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -29,6 +29,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 const (
@@ -161,5 +162,5 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&appsv1.Deployment{}, wake, builder.WithPredicates(ours)).
 		Watches(&policyv1.PodDisruptionBudget{}, wake, builder.WithPredicates(ours)).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(installed.PlaceChanged())).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 // Controller copies the status of one node at a time.
@@ -96,7 +97,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 			builder.WithPredicates(entriesChanged())).
 		Watches(&v1alpha1.LVMVolumeGroup{}, handler.EnqueueRequestsFromMapFunc(c.all),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // all returns a request for each node: a device class has changed.

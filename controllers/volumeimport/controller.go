@@ -33,6 +33,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/recoveryplan"
 )
 
@@ -259,7 +260,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("volumeimport").
 		Watches(&v1alpha1.LVMRecovery{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(imports)).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // blockedError is why an administrator must act before the objects of a volume can be created.

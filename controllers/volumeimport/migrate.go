@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
@@ -244,5 +245,5 @@ func (m migrations) setupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("volumemigration").
 		Watches(&corev1.PersistentVolume{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(requested)).
-		Complete(m)
+		Complete(adapt.Reconciler(m))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -211,5 +212,5 @@ func (m moves) setupWithManager(mgr manager.Manager) error {
 		Named("volumerecreate").
 		Watches(&topolvmv1.LogicalVolume{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(isMoving))).
-		Complete(m)
+		Complete(adapt.Reconciler(m))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
@@ -144,5 +145,5 @@ func (r restores) setupWithManager(mgr manager.Manager) error {
 		Named("volumerestore").
 		Watches(&topolvmv1.LogicalVolume{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(isWithoutVolume))).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }

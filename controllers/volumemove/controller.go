@@ -45,6 +45,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove/plan"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 // Delays of fences that were withdrawn, before the next one.
@@ -321,7 +322,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(c.movesFrom)).
 		WatchesRawSource(source.Channel(c.pods.ended, &handler.EnqueueRequestForObject{})).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // movesOf returns the moves of a claim, PersistentVolume or LogicalVolume. The cache has them as long as they are not

@@ -40,9 +40,12 @@ var (
 	command  = []string{"api", "cli/objects", "cli/output", "cli/session", "internal/verdict", "internal/volume"}
 )
 
-// names is the package with the names that the product writes and reads. It imports nothing of ours, so that every
-// package can import it.
-const names = "api/wellknown"
+// names is the package with the names that the product writes and reads, and waits the one by which work says that it
+// waits. They import nothing of ours, so that every package can import them.
+const (
+	names = "api/wellknown"
+	waits = "internal/liveness"
+)
 
 // The most specific directory applies. The groups of packages in internal and in vgmanager are in the order of their
 // layers: TestGroupsAreLayers checks that each imports only groups before it.
@@ -50,6 +53,8 @@ var rules = []rule{
 	{folder: "api", never: append([]string{module}, clients...)},
 	{folder: names, never: append([]string{module}, kubernetes...)},
 
+	{folder: waits, never: append([]string{module}, kubernetes...)},
+	{folder: "internal/liveness/adapt", never: append([]string{module + "api"}, product...)},
 	{folder: "internal/kube", never: []string{module + "api"}},
 	{folder: "internal/cluster", never: []string{module + "api"}},
 	{folder: "internal/cluster/clusterid", ours: []string{"api"}, never: product},
@@ -67,8 +72,8 @@ var rules = []rule{
 	{folder: "internal/verdict", ours: []string{"api"},
 		never:    append([]string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime/pkg/client"}, product...),
 		standard: []string{"cmp", "fmt", "maps", "regexp", "slices", "strings", "time"}},
-	{folder: "internal/csi", ours: []string{"api", "internal/cluster", "internal/kube", "internal/tls",
-		"internal/version", "internal/volume"}, never: product},
+	{folder: "internal/csi", ours: []string{"api", "internal/cluster", "internal/kube", "internal/liveness",
+		"internal/tls", "internal/version", "internal/volume"}, never: product},
 	{folder: "internal/topolvm", ours: []string{"api", "internal/kube", "internal/tls"}, never: product},
 	// It has only what the scheduler sends, and no access to the API server.
 	{folder: "internal/topolvm/extender", ours: []string{"api", "internal/tls"},
@@ -94,10 +99,12 @@ var rules = []rule{
 	{folder: "vgmanager/rescue", ours: []string{"vgmanager/machine/bounded"},
 		never: append([]string{module + "api", module + "vgmanager/machine/host"}, kubernetes...)},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
-	{folder: "vgmanager/csinode", ours: []string{"api", "internal/volume", "vgmanager/lvm", "vgmanager/machine"},
+	{folder: "vgmanager/csinode", ours: []string{"api", "internal/liveness", "internal/volume", "vgmanager/lvm",
+		"vgmanager/machine"},
 		never:  agent,
 		starts: []string{"k8s.io/mount-utils"}},
-	{folder: "vgmanager/volume", ours: []string{"api", "internal/cluster", "internal/kube", "internal/metrics",
+	{folder: "vgmanager/volume", ours: []string{"api", "internal/cluster", "internal/kube", "internal/liveness",
+		"internal/metrics",
 		"internal/tls", "internal/topolvm", "internal/volume", "vgmanager/lvm", "vgmanager/machine"}, never: agent},
 	// It has its own types for requests and errors: only lvmd has those of TopoLVM's protocol.
 	{folder: "vgmanager/volume/engine", ours: []string{"vgmanager/lvm", "vgmanager/machine",
@@ -108,8 +115,8 @@ var rules = []rule{
 	{folder: "vgmanager/volume/engine/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/volume/groupsnapshot", ours: []string{"internal/volume/groupprotocol", "vgmanager/lvm",
 		"vgmanager/machine"}, never: append([]string{module + "api"}, kubernetes...)},
-	{folder: "vgmanager/group", ours: []string{"api", "internal/cluster", "internal/kube", "internal/topolvm",
-		"internal/volume", "vgmanager/disk", "vgmanager/lvm", "vgmanager/machine", "vgmanager/volume"}, never: agent},
+	{folder: "vgmanager/group", ours: []string{"api", "internal/cluster", "internal/kube", "internal/liveness",
+		"internal/topolvm", "internal/volume", "vgmanager/disk", "vgmanager/lvm", "vgmanager/machine", "vgmanager/volume"}, never: agent},
 	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
 	// random numbers; TestThePlannerHasNoClock restricts the package time. Packages of LVM and of devices are for
 	// their types. They run programs and so depend on os/exec, but only with a context.
@@ -120,9 +127,10 @@ var rules = []rule{
 		never: append(clients, agent...),
 		standard: []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "maps", "math", "path", "reflect",
 			"slices", "strings", "time"}},
-	{folder: "vgmanager/group/inventory", ours: []string{"api", "vgmanager/disk",
+	{folder: "vgmanager/group/inventory", ours: []string{"api", "internal/liveness/adapt", "vgmanager/disk",
 		"vgmanager/group/volumegroup/plan", "vgmanager/lvm", "vgmanager/machine"}, never: agent},
-	{folder: "vgmanager/outside", ours: []string{"api", "internal/cluster", "internal/metrics", "internal/tls",
+	{folder: "vgmanager/outside", ours: []string{"api", "internal/cluster", "internal/liveness", "internal/metrics",
+		"internal/tls",
 		"vgmanager/lvm", "vgmanager/machine", "vgmanager/volume"}, never: agent},
 	{folder: "vgmanager/outside/collect", ours: []string{"internal/cluster", "vgmanager/machine"},
 		never: append([]string{module + "api"}, kubernetes...)},
@@ -287,7 +295,7 @@ func (r rule) violations(relative string, p pkg) []string {
 	allowed := append([]string{r.folder}, r.ours...)
 	for _, imported := range p.Imports {
 		ours, isOurs := strings.CutPrefix(imported, module)
-		if isOurs && ours != names &&
+		if isOurs && ours != names && ours != waits &&
 			!slices.ContainsFunc(allowed, func(folder string) bool { return within(ours, folder) }) {
 			found = append(found, relative+" imports "+ours+", which its folder may not")
 		}
@@ -299,7 +307,8 @@ func (r rule) violations(relative string, p pkg) []string {
 		}
 	}
 	for _, dep := range p.Deps {
-		if relative := strings.TrimPrefix(dep, module); within(relative, r.folder) || relative == names {
+		if relative := strings.TrimPrefix(dep, module); within(relative, r.folder) || relative == names ||
+			relative == waits {
 			continue
 		}
 		if slices.ContainsFunc(r.never, func(prefix string) bool { return strings.HasPrefix(dep, prefix) }) {

@@ -185,7 +185,7 @@ func addControllerService(manager ctrl.Manager, volumes *activecache.Volumes, so
 // serve adds a gRPC server with a service and the driver's identity.
 func serve(manager ctrl.Manager, socket string, register func(*grpc.Server)) error {
 	s := grpc.NewServer()
-	csi.RegisterIdentityServer(s, lvmsdriver.NewIdentityServer())
+	csi.RegisterIdentityServer(s, lvmsdriver.NewIdentityServer(func() error { return nil }))
 	register(s)
 	return manager.Add(sidecar.NewGRPCServer(s, socket))
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 // driverLabel and managedByLabel are the labels by which external-provisioner identifies its objects. The reconciler
@@ -248,7 +249,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&storagev1.CSIStorageCapacity{},
 			later(func(_ context.Context, o client.Object) []string { return []string{nodeOfCapacity(o)} })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // later returns a handler that enqueues nodes after the time gather.

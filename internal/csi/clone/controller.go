@@ -42,6 +42,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
@@ -312,7 +313,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("clones").
 		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(sourcesOf)).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // sourcesOf returns the sources that a change of a LogicalVolume concerns: that of a clone, and itself if it is fenced

@@ -10,8 +10,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/version"
 )
 
-// NewIdentityServer returns the CSI identity service of the driver, which also has the group controller service.
-func NewIdentityServer() csi.IdentityServer { return identity{NewPlugin(wellknown.DriverName)} }
+// NewIdentityServer returns the CSI identity service of the driver, which also has the group controller service. The
+// driver is ready unless healthy returns an error.
+func NewIdentityServer(healthy func() error) csi.IdentityServer {
+	return identity{NewPlugin(wellknown.DriverName, healthy)}
+}
 
 type identity struct{ csi.IdentityServer }
 
@@ -28,9 +31,13 @@ func (i identity) GetPluginCapabilities(ctx context.Context,
 	return response, nil
 }
 
-// NewPlugin returns TopoLVM's CSI identity service under a name of the driver.
-func NewPlugin(name string) csi.IdentityServer {
-	return plugin{driver.NewIdentityServer(func() (bool, error) { return true, nil }), name}
+// NewPlugin returns TopoLVM's CSI identity service under a name of the driver, which is ready unless healthy returns an
+// error.
+func NewPlugin(name string, healthy func() error) csi.IdentityServer {
+	return plugin{driver.NewIdentityServer(func() (bool, error) {
+		err := healthy()
+		return err == nil, err
+	}), name}
 }
 
 type plugin struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -123,5 +124,5 @@ func (c *Copies) SetupWithManager(mgr ctrl.Manager) error {
 		Named("copy-notices").
 		Watches(&topolvmv1.LogicalVolume{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(isCopied))).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }

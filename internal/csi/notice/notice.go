@@ -28,6 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 const (
@@ -192,7 +193,7 @@ func (c *Claims) SetupWithManager(mgr ctrl.Manager) error {
 		Named("claim-notices").
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(isPending))).
-		Complete(c)
+		Complete(adapt.Reconciler(c))
 }
 
 // Volumes sends ClaimReferenceRemoved.
@@ -248,5 +249,5 @@ func (v *Volumes) SetupWithManager(mgr ctrl.Manager) error {
 		Named("volume-notices").
 		Watches(&corev1.PersistentVolume{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(lackedClaim())).
-		Complete(v)
+		Complete(adapt.Reconciler(v))
 }

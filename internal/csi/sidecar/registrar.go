@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -113,11 +114,16 @@ func (r *Registrar) NotifyRegistrationStatus(ctx context.Context, status *regist
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// Ready is a health check. It returns nil if the kubelet has registered the driver.
+// Ready is a health check. It returns nil if the kubelet has registered the driver, and finds its sockets.
 func (r *Registrar) Ready(*http.Request) error {
-	if r.registered.Load() {
-		return nil
+	if !r.registered.Load() {
+		return fmt.Errorf("the kubelet has not registered CSI driver %s yet: it watches for %s", r.options.Driver,
+			r.options.Socket)
 	}
-	return fmt.Errorf("the kubelet has not registered CSI driver %s yet: it watches for %s", r.options.Driver,
-		r.options.Socket)
+	for _, socket := range []string{r.options.Socket, r.options.CSISocket} {
+		if _, err := os.Lstat(socket); err != nil {
+			return fmt.Errorf("the kubelet does not find CSI driver %s: %w", r.options.Driver, err)
+		}
+	}
+	return nil
 }

@@ -9,8 +9,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	csirpc "github.com/kubernetes-csi/csi-lib-utils/rpc"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // stopTimeout is the time that calls have to end after the server is stopped. It is less than the grace period of a
@@ -40,6 +45,9 @@ func (s *GRPCServer) Start(ctx context.Context) error {
 	log.FromContext(ctx).Info("serving", "socket", s.socket)
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(listener) }()
+	if _, isDriver := s.server.GetServiceInfo()[csi.Identity_ServiceDesc.ServiceName]; isDriver {
+		defer liveness.Ask(ctx, "CSI driver on "+s.socket, s.probe)()
+	}
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve gRPC on %s: %w", s.socket, err)
@@ -50,6 +58,19 @@ func (s *GRPCServer) Start(ctx context.Context) error {
 		return fmt.Errorf("serve gRPC on %s: %w", s.socket, err)
 	}
 	return nil
+}
+
+// probe asks the driver through its socket, like a new client. It returns an error if it is not ready.
+func (s *GRPCServer) probe(ctx context.Context) error {
+	connection, err := grpc.NewClient("unix://"+s.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	ready, err := csirpc.Probe(ctx, connection)
+	if err == nil && !ready {
+		err = errors.New("the driver is not ready")
+	}
+	return errors.Join(err, connection.Close())
 }
 
 // stop stops a server gracefully, and after stopTimeout at once.

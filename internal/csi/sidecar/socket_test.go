@@ -216,6 +216,12 @@ func TestRegistrarWaitsForTheNodeServiceAndIsReadyOnceRegistered(t *testing.T) {
 	if err := registrar.Ready(nil); err != nil {
 		t.Error(err)
 	}
+	if err := os.Remove(registrar.options.CSISocket); err != nil {
+		t.Fatal(err)
+	}
+	if err := registrar.Ready(nil); err == nil || !strings.Contains(err.Error(), registrar.options.CSISocket) {
+		t.Errorf("without the socket of the driver: %v", err)
+	}
 	if err := end(); err != nil {
 		t.Error(err)
 	}

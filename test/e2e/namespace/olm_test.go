@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
-	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
 )
@@ -26,8 +25,9 @@ var _ = Describe("LVM Storage from a catalog in the namespace of another operato
 // The published manifests of upstream for ZTP, ACM and image-based upgrades have a Subscription in openshift-storage,
 // and an OperatorGroup that selects this namespace.
 func livesWithOLM(ctx SpecContext) {
-	cluster = suite.Up(ctx, lab.Options{Name: "namespace-olm", OLM: true, CRDs: env.ConsoleCRDs(),
+	cluster = suite.Up(ctx, lab.Options{Name: "namespace-olm", OLM: true, OpenShift: true,
 		Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
+	cluster.PrepareOpenShift(ctx)
 	cluster.Namespace = namespace
 	c := olm.Cluster{Cluster: cluster.Cluster}
 	Expect(cluster.ApplyManifest(ctx, neighbors)).To(Succeed())

@@ -79,6 +79,7 @@ var _ = Describe("Node agent", Ordered, func() {
 	It("reports the I/O limits that are in force", reportsLimits, NodeTimeout(20*time.Minute))
 	It("places thick volumes on different devices", placesVolumes, NodeTimeout(20*time.Minute))
 	It("erases an orphan before it removes it", erasesOrphans, NodeTimeout(30*time.Minute))
+	It("is started again when a part of it is stuck", endsWhenStuck, NodeTimeout(20*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {

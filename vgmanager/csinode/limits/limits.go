@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/iolimits"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -180,7 +181,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				conflictDelay, Retry),
 		}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // ours reports whether a LogicalVolume is on this node and has, or had, limits.

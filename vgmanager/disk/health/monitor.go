@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
@@ -143,6 +144,8 @@ func (m *Monitor) Start(ctx context.Context) error {
 
 // round runs one round and notifies the subscribers if the digest changed.
 func (m *Monitor) round(ctx context.Context) {
+	ctx, end := liveness.Begin(ctx, "round of the health of devices")
+	defer end()
 	before := m.ownChanges()
 	seen := m.observe(ctx)
 	if ctx.Err() != nil {

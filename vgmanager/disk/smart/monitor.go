@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
@@ -119,6 +120,8 @@ func (m *Monitor) Start(ctx context.Context) error {
 
 // round reads each disk once. It forgets disks that no longer exist.
 func (m *Monitor) round(ctx context.Context) error {
+	ctx, end := liveness.Begin(ctx, "round of the SMART health of disks")
+	defer end()
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Node}, status); err != nil {
 		return fmt.Errorf("read the list of devices of node %s: %w", m.Node, err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 // SetupWithManager adds the reconciler to a manager.
@@ -30,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.LVMDeviceApproval{}, own).
 		WatchesRawSource(source.Channel(r.wake, own)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // own returns the only request.

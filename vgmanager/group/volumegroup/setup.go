@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/clusterobjects"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, because LVM is shared by all groups.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // operatorReported returns a predicate for LVMRecoveries in which the operator has reported its part.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // NoAnswerError is the error of a call that did not return in time.
@@ -58,6 +60,7 @@ func New(limit time.Duration, most int) *Calls {
 // returns a *NoAnswerError at once.
 func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Context) T) (T, error) {
 	var none T
+	defer liveness.Busy(ctx)()
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	for {

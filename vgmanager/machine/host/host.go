@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // Limits of one command. A caller can set a shorter deadline on its context. It cannot raise the output limits.
@@ -326,6 +328,7 @@ func runTo(ctx context.Context, w way, accepted func(int) bool, out io.Writer, p
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
+	defer liveness.Command(ctx)()
 	stdout, _ := out.(*bounded)
 	stderr := &bounded{limit: maxStderr}
 	cmd := w.command(ctx, name, args)

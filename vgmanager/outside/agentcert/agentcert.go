@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
@@ -177,7 +178,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(certificateChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // certificateChanged omits changes of other parts of the node status.

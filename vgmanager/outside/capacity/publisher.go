@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -100,6 +101,8 @@ func (p *Publisher) NeedLeaderElection() bool { return false }
 
 // publish reads the classes once and patches the annotations that changed.
 func (p *Publisher) publish(ctx context.Context) error {
+	ctx, end := liveness.Begin(ctx, "publication of the capacity")
+	defer end()
 	states, err := p.observe(ctx)
 	if states == nil && err != nil {
 		return err

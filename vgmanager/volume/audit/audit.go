@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
@@ -163,6 +164,8 @@ func (a *Auditor) Start(ctx context.Context) error {
 
 // Audit runs one audit. A volume in a class that is not available does not count as missing.
 func (a *Auditor) Audit(ctx context.Context) error {
+	ctx, end := liveness.Begin(ctx, "audit of the volumes")
+	defer end()
 	// The objects are read last, because an object is created before its logical volume and deleted after it.
 	volumes, classes, err := a.States.Volumes(ctx)
 	a.noteRead(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
 )
 
@@ -30,6 +31,7 @@ type semaphore chan struct{}
 
 // enter acquires the turn. It waits until ctx ends, at most semaphoreTimeout.
 func (t semaphore) enter(ctx context.Context) error {
+	defer liveness.Busy(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, semaphoreTimeout)
 	defer cancel()
 	select {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -81,7 +82,7 @@ func (g *GroupReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				retryMin, retryMax),
 		}).
-		Complete(g)
+		Complete(adapt.Reconciler(g))
 	return errors.Join(err, mgr.Add(manager.RunnableFunc(g.resume)))
 }
 

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 )
 
 const (
@@ -39,7 +41,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				retryMin, retryMax),
 		}).
-		Complete(r)
+		Complete(adapt.Reconciler(r))
 }
 
 // nodeField is the field selector for the LogicalVolumes of a node, if the CRD declares it (selectableFields).

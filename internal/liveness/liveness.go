@@ -1,0 +1,273 @@
+// Package liveness ends a process that is stuck, so that the kubelet starts it again. A lock that is never released, or a
+// goroutine that waits for nothing, does not heal by itself: all other parts of the process can go on, and its HTTP
+// server answers.
+//
+// The process says when a unit of work begins and ends (Begin): a reconcile, a call of the CSI driver, a pass of a loop.
+// In a unit of work, it says when it waits for something that has a time limit of its own (Busy, Command). A unit that
+// does neither for Limit is stuck, if the whole process was quiet meanwhile: work that computes or reads a device is not
+// stuck. A part that must always answer is asked (Ask). The process is never ended while a command runs on the node, or
+// while it waits for a device.
+package liveness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// Limit is after which time without an answer or progress a part of the process is stuck.
+	Limit = 45 * time.Second
+	// interval is that of the checks, and askLimit the time limit of an answer.
+	interval = 5 * time.Second
+	askLimit = 10 * time.Second
+	// pause is that between two looks whether a command runs.
+	pause = 20 * time.Millisecond
+	// overdue is how long a unit of work may last after its deadline.
+	overdue = 15 * time.Second
+)
+
+// Monitor finds stuck parts of a process. Use New.
+type Monitor struct {
+	usage  func() (usage, error)
+	report func(err error)
+	exit   func(stuck []string)
+
+	mu       sync.Mutex
+	units    map[*unit]struct{}
+	parts    map[*part]struct{}
+	commands int
+	// checked is when the last check was, and past has the usage at the checks before it, the oldest first.
+	checked time.Time
+	past    []sample
+}
+
+// unit is a unit of work.
+type unit struct {
+	name string
+	// waits is the number of things with a time limit that it waits for, and last the time of its last progress.
+	waits int
+	last  time.Time
+	// deadline is zero if it has none.
+	deadline time.Time
+}
+
+// part is a part of the process that must always answer.
+type part struct {
+	name     string
+	answers  func(ctx context.Context) error
+	asked    bool
+	answered time.Time
+	err      error
+}
+
+// New returns a Monitor. Its checks begin with Start. If something is stuck, it calls exit, which has to end the
+// process. It calls report if the usage of the process cannot be read.
+func New(report func(err error), exit func(stuck []string)) *Monitor {
+	return &Monitor{usage: processUsage, report: report, exit: exit, units: map[*unit]struct{}{},
+		parts: map[*part]struct{}{}}
+}
+
+// scope is what a context has.
+type scope struct {
+	monitor *Monitor
+	unit    *unit
+}
+
+type scopeKey struct{}
+
+func scopeOf(ctx context.Context) scope {
+	s, _ := ctx.Value(scopeKey{}).(scope)
+	return s
+}
+
+// Context returns a context with the Monitor, for the functions of this package. Without a Monitor, they do nothing.
+func (m *Monitor) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{monitor: m})
+}
+
+// Begin says that a unit of work begins, and returns its context. Call end when it ends. If ctx has a deadline, the unit
+// may wait for it.
+func Begin(ctx context.Context, name string) (unitCtx context.Context, end func()) {
+	m := scopeOf(ctx).monitor
+	if m == nil {
+		return ctx, func() {}
+	}
+	u := &unit{name: name, last: time.Now()}
+	u.deadline, _ = ctx.Deadline()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units[u] = struct{}{}
+	return context.WithValue(ctx, scopeKey{}, scope{monitor: m, unit: u}), func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.units, u)
+	}
+}
+
+// Busy says that the unit of work of ctx waits for something that has a time limit: an answer of the API server or of a
+// device, or its turn. Call end when the wait ends.
+func Busy(ctx context.Context) (end func()) { return busy(ctx, 0) }
+
+// Command is Busy for a command on the node. Until it ends, the process is not ended.
+func Command(ctx context.Context) (end func()) { return busy(ctx, 1) }
+
+func busy(ctx context.Context, commands int) (end func()) {
+	s := scopeOf(ctx)
+	if s.monitor == nil {
+		return func() {}
+	}
+	s.monitor.wait(s.unit, 1, commands)
+	return func() { s.monitor.wait(s.unit, -1, -commands) }
+}
+
+func (m *Monitor) wait(u *unit, waits, commands int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands += commands
+	if u != nil {
+		u.waits += waits
+		u.last = time.Now()
+	}
+}
+
+// Ask has a part of the process asked at each check until the returned function is called. answers returns an error if
+// the part does not work. It may block: the part is stuck if there is no answer without an error for Limit.
+func Ask(ctx context.Context, name string, answers func(ctx context.Context) error) (stop func()) {
+	m := scopeOf(ctx).monitor
+	if m == nil {
+		return func() {}
+	}
+	p := &part{name: name, answers: answers, answered: time.Now()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.parts[p] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.parts, p)
+	}
+}
+
+// NeedLeaderElection returns false: a process on standby can be stuck, too.
+func (m *Monitor) NeedLeaderElection() bool { return false }
+
+// Start checks until ctx ends, and ends the process if a part of it is stuck.
+func (m *Monitor) Start(ctx context.Context) error {
+	m.begin()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if stuck := m.check(ctx); len(stuck) > 0 && m.awaitCommands() {
+				m.exit(stuck)
+			}
+		}
+	}
+}
+
+// begin takes the time before the first check as time in which nothing was due.
+func (m *Monitor) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for u := range m.units {
+		u.last = time.Now()
+	}
+	for p := range m.parts {
+		p.answered = time.Now()
+	}
+}
+
+// awaitCommands waits until no command runs, at most half an interval. It returns false if one still runs.
+func (m *Monitor) awaitCommands() bool {
+	for end := time.Now().Add(interval / 2); time.Now().Before(end); time.Sleep(pause) {
+		if m.running() == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Monitor) running() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.commands
+}
+
+// Check is a health check: it returns an error if the checks have stopped.
+func (m *Monitor) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since := time.Since(m.checked); !m.checked.IsZero() && since > Limit {
+		return fmt.Errorf("the process has not checked itself for %s", since.Round(time.Second))
+	}
+	return nil
+}
+
+// check returns what is stuck, with the time since when, and asks the parts again.
+func (m *Monitor) check(ctx context.Context) []string {
+	used, err := m.usage()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.forgive(now)
+	quiet := m.isQuiet(sample{now, used}, err)
+	var stuck []string
+	for u := range m.units {
+		if quiet && u.isStuck(now) {
+			stuck = append(stuck, fmt.Sprintf("%s: no progress since %s", u.name, u.last.UTC().Format(time.RFC3339)))
+		}
+	}
+	for p := range m.parts {
+		if now.Sub(p.answered) >= Limit && !used.blocked {
+			stuck = append(stuck, fmt.Sprintf("%s: no answer since %s (last error: %v)", p.name,
+				p.answered.UTC().Format(time.RFC3339), p.err))
+		}
+		m.ask(ctx, p)
+	}
+	slices.Sort(stuck)
+	return stuck
+}
+
+// forgive takes the time in which the process did not run, because it or the machine was suspended or had no processor
+// time, as time in which nothing was due.
+func (m *Monitor) forgive(now time.Time) {
+	if late := now.Sub(m.checked) - interval; !m.checked.IsZero() && late > interval {
+		for u := range m.units {
+			u.last = u.last.Add(late)
+		}
+		for p := range m.parts {
+			p.answered = p.answered.Add(late)
+		}
+		m.past = nil
+	}
+	m.checked = now
+}
+
+func (u *unit) isStuck(now time.Time) bool {
+	return u.waits == 0 && now.Sub(u.last) >= Limit && (u.deadline.IsZero() || now.Sub(u.deadline) >= overdue)
+}
+
+// ask asks a part, unless it has not answered the last time. The caller has locked mu.
+func (m *Monitor) ask(ctx context.Context, p *part) {
+	if p.asked {
+		return
+	}
+	p.asked = true
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		err := p.answers(ctx)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		p.asked, p.err = false, err
+		if err == nil {
+			p.answered = time.Now()
+		}
+	}()
+}

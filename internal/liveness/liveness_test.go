@@ -1,0 +1,330 @@
+package liveness
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// process is a process whose end is recorded.
+type process struct {
+	*Monitor
+	ctx   context.Context
+	used  usage
+	err   error
+	stuck []string
+	ended time.Duration
+}
+
+// run starts the checks in a bubble of simulated time.
+func run(t *testing.T, test func(p *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		p := &process{}
+		ctx, cancel := context.WithCancel(t.Context())
+		p.Monitor = New(func(error) {}, func(stuck []string) {
+			p.stuck, p.ended = stuck, time.Since(begin)
+			cancel()
+		})
+		p.usage = func() (usage, error) { return p.used, p.err }
+		p.ctx = p.Context(ctx)
+		go func() { _ = p.Start(ctx) }()
+		test(p)
+		cancel()
+	})
+}
+
+// wantStuck waits longer than the end of a stuck process takes.
+func (p *process) wantStuck(t *testing.T, name string) {
+	t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if len(p.stuck) != 1 || !strings.Contains(p.stuck[0], name) {
+		t.Errorf("stuck: %q, want %q", p.stuck, name)
+	}
+}
+
+func (p *process) wantAlive(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	if len(p.stuck) > 0 {
+		t.Errorf("the process ended after %s: %q", p.ended, p.stuck)
+	}
+}
+
+func TestStuckWorkEndsTheProcessWithinAMinute(t *testing.T) {
+	run(t, func(p *process) {
+		never := make(chan struct{})
+		go func() {
+			_, end := Begin(p.ctx, "pass of the audit")
+			defer end()
+			<-never
+		}()
+		p.wantStuck(t, "pass of the audit")
+		close(never)
+	})
+}
+
+func TestAPartThatDoesNotAnswerEndsTheProcess(t *testing.T) {
+	for name, answers := range map[string]func(ctx context.Context) error{
+		"a lock": func(context.Context) error {
+			time.Sleep(time.Hour)
+			return nil
+		},
+		"an error": func(context.Context) error { return errors.New("no such socket") },
+		"too late": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(p *process) {
+				Ask(p.ctx, "engine", answers)
+				p.wantStuck(t, "engine")
+				if name == "an error" && !strings.Contains(p.stuck[0], "no such socket") {
+					t.Errorf("the last error is missing: %q", p.stuck)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
+	for name, work := range map[string]func(p *process, ctx context.Context){
+		"a command that takes ten minutes": func(_ *process, ctx context.Context) {
+			end := Command(ctx)
+			time.Sleep(10 * time.Minute)
+			end()
+		},
+		"many short waits": func(_ *process, ctx context.Context) {
+			for range 100 {
+				end := Busy(ctx)
+				time.Sleep(time.Second)
+				end()
+				time.Sleep(Limit - 10*time.Second)
+			}
+		},
+		"a computation": func(p *process, _ context.Context) {
+			for range 600 {
+				p.used.cpu += time.Second
+				time.Sleep(time.Second)
+			}
+		},
+		"a device that does not answer": func(p *process, _ context.Context) {
+			p.used.blocked = true
+			time.Sleep(10 * time.Minute)
+			p.used.blocked = false
+		},
+		"reads of a slow device": func(p *process, _ context.Context) {
+			for range 600 {
+				p.used.bytes += 100 << 10
+				time.Sleep(time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(p *process) {
+				ctx, end := Begin(p.ctx, name)
+				work(p, ctx)
+				end()
+				time.Sleep(10 * time.Minute)
+				p.wantAlive(t)
+			})
+		})
+	}
+}
+
+func TestACallMayWaitForItsDeadline(t *testing.T) {
+	run(t, func(p *process) {
+		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
+		defer cancel()
+		_, end := Begin(ctx, "call")
+		defer end()
+		time.Sleep(2 * time.Minute)
+		p.wantAlive(t)
+		p.wantStuck(t, "call")
+	})
+}
+
+func TestTheProcessDoesNotEndDuringACommand(t *testing.T) {
+	run(t, func(p *process) {
+		_, end := Begin(p.ctx, "stuck")
+		defer end()
+		command := Command(p.ctx) // of other work
+		time.Sleep(3 * time.Minute)
+		p.wantAlive(t)
+		command()
+		p.wantStuck(t, "stuck")
+	})
+}
+
+// TestTimeWithoutTheProcessorDoesNotCount has checks that come an hour late, as after the machine was suspended.
+func TestTimeWithoutTheProcessorDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(nil, nil)
+		m.usage = func() (usage, error) { return usage{}, nil }
+		ctx := m.Context(t.Context())
+		_, end := Begin(ctx, "work")
+		defer end()
+		stop := Ask(ctx, "part", func(context.Context) error { return nil })
+		defer stop()
+		m.check(ctx)
+		for range 3 {
+			time.Sleep(time.Hour)
+			if stuck := m.check(ctx); len(stuck) > 0 {
+				t.Errorf("stuck: %q", stuck)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+func TestUsageThatCannotBeReadIsNotQuiet(t *testing.T) {
+	run(t, func(p *process) {
+		p.err = errors.New("no /proc")
+		_, end := Begin(p.ctx, "work")
+		defer end()
+		time.Sleep(10 * time.Minute)
+		p.wantAlive(t)
+	})
+}
+
+func TestCheckFailsWhenTheChecksStop(t *testing.T) {
+	run(t, func(p *process) {
+		if err := p.Check(); err != nil {
+			t.Errorf("before the first check: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if err := p.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := New(nil, nil)
+		m.check(t.Context())
+		time.Sleep(2 * Limit)
+		if err := m.Check(); err == nil {
+			t.Error("stopped checks are healthy")
+		}
+	})
+}
+
+func TestWithoutAMonitorNothingHappens(t *testing.T) {
+	ctx, end := Begin(t.Context(), "work")
+	Busy(ctx)()
+	Command(ctx)()
+	Ask(ctx, "part", nil)()
+	end()
+}
+
+func TestEndedWorkIsForgotten(t *testing.T) {
+	run(t, func(p *process) {
+		_, end := Begin(p.ctx, "work")
+		stop := Ask(p.ctx, "part", func(context.Context) error { return errors.New("broken") })
+		end()
+		stop()
+		time.Sleep(10 * time.Minute)
+		p.wantAlive(t)
+	})
+}
+
+// TestAHundredFreezesAreNoticed freezes one of many units that are at work at the same time, at a random moment.
+func TestAHundredFreezesAreNoticed(t *testing.T) {
+	for range 100 {
+		run(t, func(p *process) {
+			victim, at := rand.IntN(10), rand.IntN(60)
+			names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+			begin := time.Now()
+			var frozen time.Duration
+			stop := make(chan struct{})
+			var all sync.WaitGroup
+			for i, name := range names {
+				all.Go(func() {
+					for second := range 300 {
+						ctx, end := Begin(p.ctx, name)
+						if i == victim && second == at {
+							frozen = time.Since(begin)
+							<-stop // a lock that is never released
+							end()
+							return
+						}
+						time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+						done := Command(ctx)
+						time.Sleep(100 * time.Millisecond)
+						done()
+						end()
+						select {
+						case <-stop:
+							return
+						case <-time.After(900 * time.Millisecond):
+						}
+					}
+				})
+			}
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			if !slices.ContainsFunc(p.stuck, func(s string) bool { return strings.HasPrefix(s, names[victim]+":") }) ||
+				len(p.stuck) != 1 || p.ended-frozen > time.Minute {
+				t.Errorf("%s was frozen at %s; the process ended at %s: %q", names[victim], frozen, p.ended, p.stuck)
+			}
+			close(stop)
+			all.Wait()
+		})
+	}
+}
+
+func TestBlockedThread(t *testing.T) {
+	tasks := t.TempDir()
+	write := func(thread, stat string) {
+		t.Helper()
+		dir := filepath.Join(tasks, thread)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("7", "7 (lvms) S 1 7 7 0")
+	write("8", "8 (a) D (b) S 1 7 7 0")
+	if err := os.Mkdir(filepath.Join(tasks, "9"), 0o755); err != nil { // it has ended
+		t.Fatal(err)
+	}
+	if blocked, err := blockedThread(tasks); err != nil || blocked {
+		t.Errorf("got %t, %v", blocked, err)
+	}
+	write("9", "9 (lvms) D 1 7 7 0")
+	if blocked, err := blockedThread(tasks); err != nil || !blocked {
+		t.Errorf("got %t, %v", blocked, err)
+	}
+	if err := os.Remove(filepath.Join(tasks, "9", "stat")); err != nil {
+		t.Fatal(err)
+	}
+	write("7", "nonsense")
+	if _, err := blockedThread(tasks); err == nil {
+		t.Error("a file without a state was accepted")
+	}
+	if _, err := blockedThread(filepath.Join(tasks, "none")); err == nil {
+		t.Error("a missing directory was accepted")
+	}
+}
+
+func TestUsageOfThisProcess(t *testing.T) {
+	used, err := processUsage()
+	if err != nil || used.cpu <= 0 {
+		t.Errorf("got %+v, %v", used, err)
+	}
+	if _, err := deviceBytes("rchar: 5\n"); err == nil {
+		t.Error("a file without the fields was accepted")
+	}
+	if n, err := deviceBytes("rchar: 5\nread_bytes: 7\nwrite_bytes: 9\ncancelled_write_bytes: 3\n"); err != nil || n != 16 {
+		t.Errorf("got %d, %v", n, err)
+	}
+}

@@ -1,0 +1,110 @@
+package liveness
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is quiet if it uses less than a tenth of a processor, and reads and writes less than quietBytes, in Limit.
+const (
+	quietCPU   = Limit / 10
+	quietBytes = 1 << 20
+)
+
+// usage is what a process has used since it began. bytes is what it has read from and written to devices. blocked is
+// true if a thread waits for a device and cannot be interrupted: a process that is ended then does not end.
+type usage struct {
+	cpu     time.Duration
+	bytes   uint64
+	blocked bool
+}
+
+type sample struct {
+	at   time.Time
+	used usage
+}
+
+// isQuiet adds a sample, and returns true if the process was quiet for Limit. If its usage cannot be read, or if it
+// waits for a device, it was not.
+func (m *Monitor) isQuiet(now sample, err error) bool {
+	if err != nil {
+		m.report(err)
+	}
+	if err != nil || now.used.blocked {
+		m.past = nil
+		return false
+	}
+	m.past = append(m.past, now)
+	for len(m.past) > 1 && now.at.Sub(m.past[1].at) >= Limit {
+		m.past = m.past[1:]
+	}
+	first := m.past[0]
+	return now.at.Sub(first.at) >= Limit && now.used.cpu-first.used.cpu < quietCPU &&
+		now.used.bytes-first.used.bytes < quietBytes
+}
+
+// processUsage returns the usage of this process (getrusage(2), proc_pid_io(5)).
+func processUsage() (usage, error) {
+	var spent unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &spent); err != nil {
+		return usage{}, fmt.Errorf("getrusage: %w", err)
+	}
+	data, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return usage{}, err
+	}
+	used := usage{cpu: time.Duration(spent.Utime.Nano() + spent.Stime.Nano())}
+	if used.bytes, err = deviceBytes(string(data)); err != nil {
+		return usage{}, err
+	}
+	used.blocked, err = blockedThread("/proc/self/task")
+	return used, err
+}
+
+// blockedThread returns true if a thread is in state D (proc_pid_stat(5)).
+func blockedThread(tasks string) (bool, error) {
+	entries, err := os.ReadDir(tasks)
+	if err != nil {
+		return false, err
+	}
+	for _, entry := range entries {
+		stat, err := os.ReadFile(filepath.Join(tasks, entry.Name(), "stat"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // it has ended
+		} else if err != nil {
+			return false, err
+		}
+		// The name of the thread, in parentheses, can contain any character.
+		if _, rest, found := strings.Cut(string(stat[max(0, strings.LastIndex(string(stat), ")")):]), " "); !found {
+			return false, fmt.Errorf("the state of thread %s is %q", entry.Name(), stat)
+		} else if strings.HasPrefix(rest, "D") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func deviceBytes(data string) (uint64, error) {
+	var sum uint64
+	found := 0
+	for line := range strings.Lines(data) {
+		var n uint64
+		for _, field := range []string{"read_bytes: %d", "write_bytes: %d"} {
+			if _, err := fmt.Sscanf(line, field, &n); err == nil {
+				sum += n
+				found++
+			}
+		}
+	}
+	if found != 2 {
+		return 0, errors.New("/proc/self/io has no read_bytes and write_bytes")
+	}
+	return sum, nil
+}
