@@ -1,12 +1,12 @@
-// Package liveness ends a process that is stuck, so that the kubelet starts it again. A lock that is never released, or a
-// goroutine that waits for nothing, does not heal by itself: all other parts of the process can go on, and its HTTP
+// Package liveness ends a process that is stuck, so that the kubelet starts it again. A lock that is never released, or
+// a goroutine that waits for nothing, does not heal by itself: all other parts of the process can go on, and its HTTP
 // server answers.
 //
-// The process says when a unit of work begins and ends (Begin): a reconcile, a call of the CSI driver, a pass of a loop.
-// In a unit of work, it says when it waits for something that has a time limit of its own (Busy, Command). A unit that
-// does neither for Limit is stuck, if the whole process was quiet meanwhile: work that computes or reads a device is not
-// stuck. A part that must always answer is asked (Ask). The process is never ended while a command runs on the node, or
-// while it waits for a device.
+// The process says when a unit of work begins and ends (Begin): a reconcile, a call of the CSI driver, a pass of a
+// loop. In a unit of work, it says when it waits for something that has a time limit of its own (Busy, Command). A unit
+// that does neither for Limit is stuck, if the whole process was quiet meanwhile: work that computes or reads a device
+// is not stuck. A part that must always answer is asked (Ask). The process is never ended while a command runs on the
+// node, or while it waits for a device.
 package liveness
 
 import (
@@ -88,8 +88,8 @@ func (m *Monitor) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{monitor: m})
 }
 
-// Begin says that a unit of work begins, and returns its context. Call end when it ends. If ctx has a deadline, the unit
-// may wait for it.
+// Begin says that a unit of work begins, and returns its context. Call end when it ends. If ctx has a deadline, the
+// unit may wait for it.
 func Begin(ctx context.Context, name string) (unitCtx context.Context, end func()) {
 	m := scopeOf(ctx).monitor
 	if m == nil {

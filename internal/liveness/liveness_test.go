@@ -324,7 +324,7 @@ func TestUsageOfThisProcess(t *testing.T) {
 	if _, err := deviceBytes("rchar: 5\n"); err == nil {
 		t.Error("a file without the fields was accepted")
 	}
-	if n, err := deviceBytes("rchar: 5\nread_bytes: 7\nwrite_bytes: 9\ncancelled_write_bytes: 3\n"); err != nil || n != 16 {
+	if n, err := deviceBytes("rchar: 5\nread_bytes: 7\nwrite_bytes: 9\n"); err != nil || n != 16 {
 		t.Errorf("got %d, %v", n, err)
 	}
 }

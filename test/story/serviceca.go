@@ -37,8 +37,9 @@ func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secre
 		return err
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.InstallNamespace(), Name: secretName}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.InstallNamespace(), Name: secretName},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
 	}
 	owner := &corev1.Service{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.InstallNamespace(), Name: service},

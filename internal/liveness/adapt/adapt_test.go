@@ -16,7 +16,8 @@ import (
 )
 
 // whatIsStuck returns what a Monitor finds stuck within two minutes of simulated time, while work runs.
-func whatIsStuck(t *testing.T, work func(ctx context.Context, m *liveness.Monitor, never <-chan struct{})) (found string) {
+func whatIsStuck(t *testing.T,
+	work func(ctx context.Context, m *liveness.Monitor, never <-chan struct{})) (found string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
