@@ -5,11 +5,11 @@ package device
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/direct"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
 )
@@ -40,7 +40,7 @@ func newPVLab(t *testing.T) *pvLab {
 func (p *pvLab) lvm(args ...string) string {
 	p.Helper()
 	// Warnings about entries of the devices file are on stderr.
-	out, err := exec.Command("/usr/sbin/lvm", args...).Output()
+	out, err := nodelvm.Command("/usr/sbin/lvm", args...).Output()
 	if err != nil {
 		p.Fatalf("lvm %v: %v: %s", args, err, out)
 	}
