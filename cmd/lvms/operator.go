@@ -301,7 +301,7 @@ func (o *operator) connect() (err error) {
 	}
 	o.config.QPS = clientQPS
 	o.config.Burst = clientBurst
-	o.config.Wrap(adapt.Transport)
+	o.config.Wrap(adapt.Transport(o.liveness))
 	// The finalizers of upstream have no path, and the API server returns a warning for each of them.
 	o.config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(
 		logf.KubeAPIWarningLoggerOptions{Deduplicate: true})

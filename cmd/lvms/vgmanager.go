@@ -127,7 +127,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	}
 	monitor := adapt.NewMonitor()
 	ctx = monitor.Context(ctx)
-	config.Wrap(adapt.Transport)
+	config.Wrap(adapt.Transport(monitor))
 	release, err := lockNode(ctx, lockFile)
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ type Monitor struct {
 	units    map[*unit]struct{}
 	parts    map[*part]struct{}
 	commands int
+	// requests has when the requests to the API server that are not answered were sent.
+	requests map[*time.Time]struct{}
 	// checked is when the last check was, and past has the usage at the checks before it, the oldest first.
 	checked time.Time
 	past    []sample
@@ -67,7 +69,7 @@ type part struct {
 // process. It calls report if the usage of the process cannot be read.
 func New(report func(err error), exit func(stuck []string)) *Monitor {
 	return &Monitor{usage: processUsage, report: report, exit: exit, units: map[*unit]struct{}{},
-		parts: map[*part]struct{}{}}
+		parts: map[*part]struct{}{}, requests: map[*time.Time]struct{}{}}
 }
 
 // scope is what a context has.
@@ -130,6 +132,23 @@ func (m *Monitor) wait(u *unit, waits, commands int) {
 	if u != nil {
 		u.waits += waits
 		u.last = time.Now()
+	}
+}
+
+// Request says that a request is sent to the API server. Call end when it is answered, with the error if it is not.
+// While the API server is away, no work is stuck: much of it waits for a cache.
+func (m *Monitor) Request() (end func(err error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sent := time.Now()
+	m.requests[&sent] = struct{}{}
+	return func(err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.requests, &sent)
+		if err != nil {
+			m.past = nil
+		}
 	}
 }
 

@@ -125,6 +125,19 @@ func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			p.used.blocked = false
 		},
+		"an API server that is away": func(p *process, _ context.Context) {
+			for range 20 {
+				end := p.Request() // of the informer for whose cache the work waits
+				time.Sleep(time.Second)
+				end(errors.New("connection refused"))
+				time.Sleep(30 * time.Second)
+			}
+		},
+		"an API server that does not answer": func(p *process, _ context.Context) {
+			end := p.Request()
+			time.Sleep(10 * time.Minute)
+			end(nil)
+		},
 		"reads of a slow device": func(p *process, _ context.Context) {
 			for range 600 {
 				p.used.bytes += 100 << 10

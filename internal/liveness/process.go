@@ -32,12 +32,12 @@ type sample struct {
 }
 
 // isQuiet adds a sample, and returns true if the process was quiet for Limit. If its usage cannot be read, or if it
-// waits for a device, it was not.
+// waits for a device or for the API server, it was not.
 func (m *Monitor) isQuiet(now sample, err error) bool {
 	if err != nil {
 		m.report(err)
 	}
-	if err != nil || now.used.blocked {
+	if err != nil || now.used.blocked || m.waitsForRequest(now.at) {
 		m.past = nil
 		return false
 	}
@@ -48,6 +48,16 @@ func (m *Monitor) isQuiet(now sample, err error) bool {
 	first := m.past[0]
 	return now.at.Sub(first.at) >= Limit && now.used.cpu-first.used.cpu < quietCPU &&
 		now.used.bytes-first.used.bytes < quietBytes
+}
+
+// waitsForRequest returns true if a request to the API server has not been answered for an interval.
+func (m *Monitor) waitsForRequest(now time.Time) bool {
+	for sent := range m.requests {
+		if now.Sub(*sent) >= interval {
+			return true
+		}
+	}
+	return false
 }
 
 // processUsage returns the usage of this process (getrusage(2), proc_pid_io(5)).

@@ -49,14 +49,22 @@ func Interceptor(m *liveness.Monitor) grpc.UnaryServerInterceptor {
 	}
 }
 
-// Transport makes a request to the API server something that a unit of work waits for. The transport below has the time
-// limits.
-func Transport(inner http.RoundTripper) http.RoundTripper { return transport{inner} }
+// Transport returns what wraps the transport of a client of the API server: a request is something that a unit of work
+// waits for. The transport below has the time limits.
+func Transport(m *liveness.Monitor) func(inner http.RoundTripper) http.RoundTripper {
+	return func(inner http.RoundTripper) http.RoundTripper { return transport{m, inner} }
+}
 
-type transport struct{ inner http.RoundTripper }
+type transport struct {
+	monitor *liveness.Monitor
+	inner   http.RoundTripper
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer liveness.Busy(request.Context())()
-	return t.inner.RoundTrip(request)
+	end := t.monitor.Request()
+	response, err := t.inner.RoundTrip(request)
+	end(err)
+	return response, err
 }

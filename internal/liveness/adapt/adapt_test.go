@@ -69,13 +69,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestReconcileThatWaitsForTheAPIServerIsNotStuck(t *testing.T) {
-	found := whatIsStuck(t, func(ctx context.Context, _ *liveness.Monitor, never <-chan struct{}) {
+	found := whatIsStuck(t, func(ctx context.Context, m *liveness.Monitor, never <-chan struct{}) {
 		_, _ = Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api", nil)
 			if err != nil {
 				return reconcile.Result{}, err
 			}
-			_, err = Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+			_, err = Transport(m)(roundTripper(func(*http.Request) (*http.Response, error) {
 				<-never
 				return nil, errors.New("no answer")
 			})).RoundTrip(request)
