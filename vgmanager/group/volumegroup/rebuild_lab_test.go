@@ -33,7 +33,6 @@ func TestSceneImageThatARefreshDoesNotReviveIsRebuilt(t *testing.T) {
 	s.converge("rebuilt", func(e v1alpha1.VGStatus) bool {
 		return isReady(e) && e.RAIDStatus.Status == v1alpha1.RAIDHealthy
 	})
-	// says has started the first refresh or refreshes.
 	if n := s.runner.ByCommand()["lvm lvchange"] - before; n == 0 || n > 4 {
 		t.Errorf("%d lvchange processes, want at most three refreshes and one rebuild", n)
 	}
