@@ -159,6 +159,7 @@ var parts = []part{
 			"vgmanager/volume/fstrim",
 			"vgmanager/csinode",
 			"vgmanager/machine/erase",
+			"internal/liveness",
 			"vgmanager/doc.go",
 		}},
 	{
