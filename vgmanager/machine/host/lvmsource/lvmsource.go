@@ -33,8 +33,9 @@ var programs = []string{"lvm", "dmsetup", "thin_check", "thin_dump"}
 var modules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid"}
 
 // imageConfig is the configuration that LVM of the image requires. The image has neither dmeventd nor lvmpolld: daemons
-// would end with the container.
-const imageConfig = "activation/monitoring=0 global/use_lvmpolld=0"
+// would end with the container. The host's udev has no rules of LVM that update its hints, and a device that could not
+// be read when they were written would stay missing after it returned (lib/label/hints.c).
+const imageConfig = `activation/monitoring=0 devices/hints="none" global/use_lvmpolld=0`
 
 // Source is whose LVM is used.
 type Source struct {

@@ -146,7 +146,7 @@ func TestReadOnlyLoadsNoModules(t *testing.T) {
 }
 
 func TestProgramsRunFromTheirSource(t *testing.T) {
-	const config = "activation/monitoring=0 global/use_lvmpolld=0"
+	const config = `activation/monitoring=0 devices/hints="none" global/use_lvmpolld=0`
 	modprobe := "/usr/sbin/modprobe --all --quiet dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid"
 	run := func(r *Runner) {
 		for _, args := range [][]string{
