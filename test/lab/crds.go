@@ -15,8 +15,9 @@ const (
 	networkPolicies    = "sigs.k8s.io/kube-network-policies"
 )
 
-// openShiftCRDs are patterns of CRD files in modules that the operator uses.
+// openShiftCRDs are patterns of CRD files in modules that the operator uses, and those that OLM reads on OpenShift.
 var openShiftCRDs = []string{
+	"payload-manifests/crds/*_config-operator_01_proxies.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_securitycontextconstraints.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_apiservers-Default.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_infrastructures-Default.crd.yaml",

@@ -110,7 +110,7 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 	}
 	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints",
 		"infrastructures-Default", "apiservers-Default", "clusterversions-Default", "consoleplugins", "consolequickstarts",
-		"clusterserviceversions", "catalogsources"} {
+		"proxies", "clusterserviceversions", "catalogsources"} {
 		if !strings.Contains(strings.Join(files, "\n"), want) {
 			t.Errorf("no %s in %v", want, files)
 		}
