@@ -44,6 +44,8 @@ type Monitor struct {
 	// checked is when the last check was, and past has the usage at the checks before it, the oldest first.
 	checked time.Time
 	past    []sample
+	// reported is the last error of usage.
+	reported string
 }
 
 // unit is a unit of work.

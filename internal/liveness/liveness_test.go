@@ -204,6 +204,13 @@ func TestTimeWithoutTheProcessorDoesNotCount(t *testing.T) {
 
 func TestUsageThatCannotBeReadIsNotQuiet(t *testing.T) {
 	run(t, func(p *process) {
+		reports := 0
+		p.report = func(error) { reports++ }
+		defer func() {
+			if reports != 1 {
+				t.Errorf("%d reports of one error", reports)
+			}
+		}()
 		p.err = errors.New("no /proc")
 		_, end := Begin(p.ctx, "work")
 		defer end()
@@ -334,10 +341,19 @@ func TestUsageOfThisProcess(t *testing.T) {
 	if err != nil || used.cpu <= 0 {
 		t.Errorf("got %+v, %v", used, err)
 	}
-	if _, err := deviceBytes("rchar: 5\n"); err == nil {
-		t.Error("a file without the fields was accepted")
+	file := filepath.Join(t.TempDir(), "io")
+	if n, err := deviceBytes(file); err != nil || n != 0 {
+		t.Errorf("a kernel that does not count: %d, %v", n, err)
 	}
-	if n, err := deviceBytes("rchar: 5\nread_bytes: 7\nwrite_bytes: 9\n"); err != nil || n != 16 {
-		t.Errorf("got %d, %v", n, err)
+	for content, want := range map[string]uint64{"rchar: 5\nread_bytes: 7\nwrite_bytes: 9\n": 16, "rchar: 5\n": 0} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := deviceBytes(file); n != want || (err != nil) != (want == 0) {
+			t.Errorf("%q: got %d, %v", content, n, err)
+		}
+	}
+	if _, err := deviceBytes(filepath.Dir(file)); err == nil {
+		t.Error("a directory was read")
 	}
 }

@@ -34,7 +34,8 @@ type sample struct {
 // isQuiet adds a sample, and returns true if the process was quiet for Limit. If its usage cannot be read, or if it
 // waits for a device or for the API server, it was not.
 func (m *Monitor) isQuiet(now sample, err error) bool {
-	if err != nil {
+	if err != nil && err.Error() != m.reported {
+		m.reported = err.Error()
 		m.report(err)
 	}
 	if err != nil || now.used.blocked || m.waitsForRequest(now.at) {
@@ -61,17 +62,13 @@ func (m *Monitor) waitsForRequest(now time.Time) bool {
 }
 
 // processUsage returns the usage of this process (getrusage(2), proc_pid_io(5)).
-func processUsage() (usage, error) {
+func processUsage() (used usage, err error) {
 	var spent unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &spent); err != nil {
 		return usage{}, fmt.Errorf("getrusage: %w", err)
 	}
-	data, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		return usage{}, err
-	}
-	used := usage{cpu: time.Duration(spent.Utime.Nano() + spent.Stime.Nano())}
-	if used.bytes, err = deviceBytes(string(data)); err != nil {
+	used.cpu = time.Duration(spent.Utime.Nano() + spent.Stime.Nano())
+	if used.bytes, err = deviceBytes("/proc/self/io"); err != nil {
 		return usage{}, err
 	}
 	used.blocked, err = blockedThread("/proc/self/task")
@@ -101,10 +98,18 @@ func blockedThread(tasks string) (bool, error) {
 	return false, nil
 }
 
-func deviceBytes(data string) (uint64, error) {
+// deviceBytes returns 0 if the kernel does not count them (CONFIG_TASK_IO_ACCOUNTING). Work that reads a device then
+// only shows by threads that wait for the device.
+func deviceBytes(file string) (uint64, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
 	var sum uint64
 	found := 0
-	for line := range strings.Lines(data) {
+	for line := range strings.Lines(string(data)) {
 		var n uint64
 		for _, field := range []string{"read_bytes: %d", "write_bytes: %d"} {
 			if _, err := fmt.Sscanf(line, field, &n); err == nil {
@@ -114,7 +119,7 @@ func deviceBytes(data string) (uint64, error) {
 		}
 	}
 	if found != 2 {
-		return 0, errors.New("/proc/self/io has no read_bytes and write_bytes")
+		return 0, fmt.Errorf("%s has no read_bytes and write_bytes", file)
 	}
 	return sum, nil
 }
