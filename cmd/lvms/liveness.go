@@ -7,10 +7,22 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/internal/liveness"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // addLiveness adds the checks of the process itself, and reports on /healthz whether they run.
 func addLiveness(mgr ctrl.Manager, monitor *liveness.Monitor) error {
 	return errors.Join(mgr.Add(monitor),
 		mgr.AddHealthzCheck("liveness", func(*http.Request) error { return monitor.Check() }))
+}
+
+// running returns the function that counts the processes of all counters together.
+func running(counters ...*host.Counter) func() (started, running uint64) {
+	return func() (started, running uint64) {
+		for _, counter := range counters {
+			s, r := counter.Running()
+			started, running = started+s, running+r
+		}
+		return started, running
+	}
 }

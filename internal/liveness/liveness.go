@@ -3,10 +3,10 @@
 // server answers.
 //
 // The process says when a unit of work begins and ends (Begin): a reconcile, a call of the CSI driver, a pass of a
-// loop. In a unit of work, it says when it waits for something that has a time limit of its own (Busy, Command). A unit
-// that does neither for Limit is stuck, if the whole process was quiet meanwhile: work that computes or reads a device
-// is not stuck. A part that must always answer is asked (Ask). The process is never ended while a command runs on the
-// node, or while it waits for a device.
+// loop. In a unit of work, it says when it waits for something that has a time limit of its own (Busy). A unit that
+// does neither for Limit is stuck, if the whole process was quiet meanwhile: work that computes, reads a device or
+// waits for the commands of other work is not stuck. A part that must always answer is asked (Ask). The process is
+// never ended while a command runs on the node, or while it waits for a device.
 package liveness
 
 import (
@@ -23,6 +23,8 @@ const (
 	// interval is that of the checks, and askLimit the time limit of an answer.
 	interval = 5 * time.Second
 	askLimit = 10 * time.Second
+	// settled is how long no command must have run.
+	settled = 15 * time.Second
 	// pause is that between two looks whether a command runs.
 	pause = 20 * time.Millisecond
 	// overdue is how long a unit of work may last after its deadline.
@@ -35,10 +37,14 @@ type Monitor struct {
 	report func(err error)
 	exit   func(stuck []string)
 
-	mu       sync.Mutex
-	units    map[*unit]struct{}
-	parts    map[*part]struct{}
-	commands int
+	mu    sync.Mutex
+	units map[*unit]struct{}
+	parts map[*part]struct{}
+	// commands returns how many commands were started on the node, and how many of them run. started is the result of
+	// the last check, and commanded when it last changed.
+	commands  func() (started, running uint64)
+	started   uint64
+	commanded time.Time
 	// requests has when the requests to the API server that are not answered were sent.
 	requests map[*time.Time]struct{}
 	// checked is when the last check was, and past has the usage at the checks before it, the oldest first.
@@ -71,7 +77,16 @@ type part struct {
 // process. It calls report if the usage of the process cannot be read.
 func New(report func(err error), exit func(stuck []string)) *Monitor {
 	return &Monitor{usage: processUsage, report: report, exit: exit, units: map[*unit]struct{}{},
-		parts: map[*part]struct{}{}, requests: map[*time.Time]struct{}{}}
+		parts: map[*part]struct{}{}, requests: map[*time.Time]struct{}{},
+		commands: func() (started, running uint64) { return 0, 0 }}
+}
+
+// CountCommands sets the function that returns how many commands were started on the node, and how many of them run.
+// Call it before Start.
+func CountCommands(ctx context.Context, commands func() (started, running uint64)) {
+	if m := scopeOf(ctx).monitor; m != nil {
+		m.commands = commands
+	}
 }
 
 // scope is what a context has.
@@ -111,30 +126,22 @@ func Begin(ctx context.Context, name string) (unitCtx context.Context, end func(
 	}
 }
 
-// Busy says that the unit of work of ctx waits for something that has a time limit: an answer of the API server or of a
-// device, or its turn. Call end when the wait ends.
-func Busy(ctx context.Context) (end func()) { return busy(ctx, 0) }
-
-// Command is Busy for a command on the node. Until it ends, the process is not ended.
-func Command(ctx context.Context) (end func()) { return busy(ctx, 1) }
-
-func busy(ctx context.Context, commands int) (end func()) {
+// Busy says that the unit of work of ctx waits for something that has a time limit: a command, an answer of the API
+// server or of a device, or its turn. Call end when the wait ends.
+func Busy(ctx context.Context) (end func()) {
 	s := scopeOf(ctx)
-	if s.monitor == nil {
+	if s.unit == nil {
 		return func() {}
 	}
-	s.monitor.wait(s.unit, 1, commands)
-	return func() { s.monitor.wait(s.unit, -1, -commands) }
+	s.monitor.wait(s.unit, 1)
+	return func() { s.monitor.wait(s.unit, -1) }
 }
 
-func (m *Monitor) wait(u *unit, waits, commands int) {
+func (m *Monitor) wait(u *unit, waits int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commands += commands
-	if u != nil {
-		u.waits += waits
-		u.last = time.Now()
-	}
+	u.waits += waits
+	u.last = time.Now()
 }
 
 // Request says that a request is sent to the API server. Call end when it is answered, with the error if it is not.
@@ -207,17 +214,11 @@ func (m *Monitor) begin() {
 // awaitCommands waits until no command runs, at most half an interval. It returns false if one still runs.
 func (m *Monitor) awaitCommands() bool {
 	for end := time.Now().Add(interval / 2); time.Now().Before(end); time.Sleep(pause) {
-		if m.running() == 0 {
+		if _, running := m.commands(); running == 0 {
 			return true
 		}
 	}
 	return false
-}
-
-func (m *Monitor) running() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.commands
 }
 
 // Check is a health check: it returns an error if the checks have stopped.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,12 @@ import (
 // process is a process whose end is recorded.
 type process struct {
 	*Monitor
-	ctx   context.Context
-	used  usage
-	err   error
-	stuck []string
-	ended time.Duration
+	started, running atomic.Uint64
+	ctx              context.Context
+	used             usage
+	err              error
+	stuck            []string
+	ended            time.Duration
 }
 
 // run starts the checks in a bubble of simulated time.
@@ -37,10 +39,19 @@ func run(t *testing.T, test func(p *process)) {
 		})
 		p.usage = func() (usage, error) { return p.used, p.err }
 		p.ctx = p.Context(ctx)
+		CountCommands(p.ctx, func() (started, running uint64) { return p.started.Load(), p.running.Load() })
 		go func() { _ = p.Start(ctx) }()
 		test(p)
 		cancel()
 	})
+}
+
+// command runs a command of other work.
+func (p *process) command(d time.Duration) {
+	p.started.Add(1)
+	p.running.Add(1)
+	time.Sleep(d)
+	p.running.Add(^uint64(0))
 }
 
 // wantStuck waits longer than the end of a stuck process takes.
@@ -102,7 +113,7 @@ func TestAPartThatDoesNotAnswerEndsTheProcess(t *testing.T) {
 func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 	for name, work := range map[string]func(p *process, ctx context.Context){
 		"a command that takes ten minutes": func(_ *process, ctx context.Context) {
-			end := Command(ctx)
+			end := Busy(ctx)
 			time.Sleep(10 * time.Minute)
 			end()
 		},
@@ -124,6 +135,12 @@ func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 			p.used.blocked = true
 			time.Sleep(10 * time.Minute)
 			p.used.blocked = false
+		},
+		"the commands of other work": func(p *process, _ context.Context) {
+			for range 50 {
+				p.command(5 * time.Second)
+				time.Sleep(5 * time.Second)
+			}
 		},
 		"an API server that is away": func(p *process, _ context.Context) {
 			for range 20 {
@@ -169,14 +186,23 @@ func TestACallMayWaitForItsDeadline(t *testing.T) {
 	})
 }
 
+func TestAPartThatDoesNotAnswerWaitsForCommands(t *testing.T) {
+	run(t, func(p *process) {
+		Ask(p.ctx, "driver", func(context.Context) error { return errors.New("no socket") })
+		p.command(3 * time.Minute)
+		p.wantStuck(t, "driver")
+		if p.ended < 3*time.Minute {
+			t.Errorf("the process ended after %s, during a command", p.ended)
+		}
+	})
+}
+
 func TestTheProcessDoesNotEndDuringACommand(t *testing.T) {
 	run(t, func(p *process) {
 		_, end := Begin(p.ctx, "stuck")
 		defer end()
-		command := Command(p.ctx) // of other work
-		time.Sleep(3 * time.Minute)
+		p.command(3 * time.Minute)
 		p.wantAlive(t)
-		command()
 		p.wantStuck(t, "stuck")
 	})
 }
@@ -242,7 +268,6 @@ func TestCheckFailsWhenTheChecksStop(t *testing.T) {
 func TestWithoutAMonitorNothingHappens(t *testing.T) {
 	ctx, end := Begin(t.Context(), "work")
 	Busy(ctx)()
-	Command(ctx)()
 	Ask(ctx, "part", nil)()
 	end()
 }
@@ -279,7 +304,7 @@ func TestAHundredFreezesAreNoticed(t *testing.T) {
 							return
 						}
 						time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
-						done := Command(ctx)
+						done := Busy(ctx)
 						time.Sleep(100 * time.Millisecond)
 						done()
 						end()
@@ -308,7 +333,8 @@ func TestBlockedThread(t *testing.T) {
 	write := func(thread, stat string) {
 		t.Helper()
 		dir := filepath.Join(tasks, thread)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

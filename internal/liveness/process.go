@@ -32,12 +32,13 @@ type sample struct {
 }
 
 // isQuiet adds a sample, and returns true if the process was quiet for Limit. If its usage cannot be read, or if it
-// waits for a device or for the API server, it was not.
+// waits for a device, for the API server or for a command, it was not.
 func (m *Monitor) isQuiet(now sample, err error) bool {
 	if err != nil && err.Error() != m.reported {
 		m.reported = err.Error()
 		m.report(err)
 	}
+	commands := m.commandsRun(now.at)
 	if err != nil || now.used.blocked || m.waitsForRequest(now.at) {
 		m.past = nil
 		return false
@@ -47,8 +48,18 @@ func (m *Monitor) isQuiet(now sample, err error) bool {
 		m.past = m.past[1:]
 	}
 	first := m.past[0]
-	return now.at.Sub(first.at) >= Limit && now.used.cpu-first.used.cpu < quietCPU &&
+	return !commands && now.at.Sub(first.at) >= Limit && now.used.cpu-first.used.cpu < quietCPU &&
 		now.used.bytes-first.used.bytes < quietBytes
+}
+
+// commandsRun returns true if a command runs or has run a moment ago: work can wait for commands of other work, one
+// after the other.
+func (m *Monitor) commandsRun(now time.Time) bool {
+	started, running := m.commands()
+	if running > 0 || started != m.started {
+		m.started, m.commanded = started, now
+	}
+	return !m.commanded.IsZero() && now.Sub(m.commanded) < settled
 }
 
 // waitsForRequest returns true if a request to the API server has not been answered for an interval.

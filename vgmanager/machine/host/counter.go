@@ -55,6 +55,15 @@ func (c *Counter) Total() uint64 {
 	return sum
 }
 
+// Running returns how many processes were started, and how many of them have not ended.
+func (c *Counter) Running() (started, running uint64) {
+	for _, s := range c.Statistics() {
+		started += s.Started
+		running += s.Started - s.Ended
+	}
+	return started, running
+}
+
 // ByCommand returns the number of processes started by each command, for example "lsblk" or "lvm lvcreate".
 func (c *Counter) ByCommand() map[string]uint64 {
 	counts := map[string]uint64{}

@@ -328,7 +328,7 @@ func runTo(ctx context.Context, w way, accepted func(int) bool, out io.Writer, p
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
-	defer liveness.Command(ctx)()
+	defer liveness.Busy(ctx)()
 	stdout, _ := out.(*bounded)
 	stderr := &bounded{limit: maxStderr}
 	cmd := w.command(ctx, name, args)

@@ -137,6 +137,9 @@ func TestCounterCountsByCommand(t *testing.T) {
 		}
 	}
 	want := map[string]uint64{"true fullreport": 2, "true": 3}
+	if started, running := local.Started().Running(); started != local.Started().Total() || running != 0 {
+		t.Errorf("%d started, %d running", started, running)
+	}
 	if diff := cmp.Diff(want, local.Started().ByCommand()); diff != "" {
 		t.Error(diff)
 	}
