@@ -24,8 +24,8 @@ func NewMonitor() *liveness.Monitor {
 	return liveness.New(func(err error) {
 		logger.Error(err, "the usage of the process cannot be read: stuck work is not noticed")
 	}, func(stuck []string) {
-		logger.Error(errors.New(strings.Join(stuck, "; ")), "a part of the process is stuck: the process ends, so that "+
-			"the kubelet starts it again. All goroutines follow")
+		logger.Error(errors.New(strings.Join(stuck, "; ")), "a part of the process is stuck: the process ends, so "+
+			"that the kubelet starts it again. All goroutines follow")
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 		os.Exit(1)
 	})
