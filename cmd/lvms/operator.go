@@ -153,7 +153,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	}
 	ctx = o.liveness.Context(ctx)
 	o.applyClusterScoped(ctx)
-	mgr, err := o.newManager()
+	mgr, err := o.newManager(ctx)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (o *operator) connect() (err error) {
 	return err
 }
 
-func (o *operator) newManager() (ctrl.Manager, error) {
+func (o *operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 	lock, err := newLeaderLock(o.config, o.namespace, o.podName)
 	if err != nil {
 		return nil, err
@@ -326,6 +326,7 @@ func (o *operator) newManager() (ctrl.Manager, error) {
 		Cache: cache.Options{ByObject: operatorCache(o.namespace, o.found),
 			DefaultTransform: activecache.Any, NewInformer: o.volumes.NewInformer},
 		NewClient:                           activecache.NewClient,
+		BaseContext:                         baseContext(ctx),
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,

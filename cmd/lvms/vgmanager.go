@@ -224,6 +224,7 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		Cache:                  cache.Options{ByObject: objects},
+		BaseContext:            baseContext(ctx),
 	})
 	if err != nil {
 		return nil, err
