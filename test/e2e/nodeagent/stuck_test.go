@@ -32,8 +32,8 @@ func endsWhenStuck(ctx SpecContext) {
 	GinkgoWriter.Printf("the agent was started again after %s\n", time.Since(begin).Round(time.Second))
 	cluster.OnNode1(ctx, "rm "+pipe)
 	Expect(cluster.Run(ctx, "logs", "--previous", "-n", story.OperatorNamespace, "daemonset/vg-manager")).To(And(
-		ContainSubstring("a part of the process is stuck"), ContainSubstring("reconcile of /"+class),
-		ContainSubstring("goroutine ")))
+		ContainSubstring("a part of the process is stuck"),
+		ContainSubstring("reconcile of "+story.OperatorNamespace+"/"+class), ContainSubstring("goroutine ")))
 
 	By("working again")
 	// The second agent may have opened the pipe before it was removed, and is started again too.
