@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,12 +17,28 @@ import (
 // process is a process whose end is recorded.
 type process struct {
 	*Monitor
-	started, running atomic.Uint64
-	ctx              context.Context
-	used             usage
-	err              error
-	stuck            []string
-	ended            time.Duration
+	started, running, reports atomic.Uint64
+	ctx                       context.Context
+
+	mu    sync.Mutex
+	used  usage
+	err   error
+	stuck []string
+	ended time.Duration
+}
+
+// uses changes the usage of the process.
+func (p *process) uses(change func(used *usage)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.used)
+}
+
+// end returns what was stuck when the process ended, and when that was.
+func (p *process) end() ([]string, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stuck, p.ended
 }
 
 // run starts the checks in a bubble of simulated time.
@@ -33,11 +48,17 @@ func run(t *testing.T, test func(p *process)) {
 		begin := time.Now()
 		p := &process{}
 		ctx, cancel := context.WithCancel(t.Context())
-		p.Monitor = New(func(error) {}, func(stuck []string) {
+		p.Monitor = New(func(error) { p.reports.Add(1) }, func(stuck []string) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.stuck, p.ended = stuck, time.Since(begin)
 			cancel()
 		})
-		p.usage = func() (usage, error) { return p.used, p.err }
+		p.usage = func() (usage, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.used, p.err
+		}
 		p.ctx = p.Context(ctx)
 		CountCommands(p.ctx, func() (started, running uint64) { return p.started.Load(), p.running.Load() })
 		go func() { _ = p.Start(ctx) }()
@@ -59,16 +80,16 @@ func (p *process) wantStuck(t *testing.T, name string) {
 	t.Helper()
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	if len(p.stuck) != 1 || !strings.Contains(p.stuck[0], name) {
-		t.Errorf("stuck: %q, want %q", p.stuck, name)
+	if stuck, _ := p.end(); len(stuck) != 1 || !strings.Contains(stuck[0], name) {
+		t.Errorf("stuck: %q, want %q", stuck, name)
 	}
 }
 
 func (p *process) wantAlive(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
-	if len(p.stuck) > 0 {
-		t.Errorf("the process ended after %s: %q", p.ended, p.stuck)
+	if stuck, ended := p.end(); len(stuck) > 0 {
+		t.Errorf("the process ended after %s: %q", ended, stuck)
 	}
 }
 
@@ -101,8 +122,8 @@ func TestAPartThatDoesNotAnswerEndsTheProcess(t *testing.T) {
 			run(t, func(p *process) {
 				Ask(p.ctx, "engine", answers)
 				p.wantStuck(t, "engine")
-				if name == "an error" && !strings.Contains(p.stuck[0], "no such socket") {
-					t.Errorf("the last error is missing: %q", p.stuck)
+				if stuck, _ := p.end(); name == "an error" && !strings.Contains(stuck[0], "no such socket") {
+					t.Errorf("the last error is missing: %q", stuck)
 				}
 				time.Sleep(time.Hour)
 			})
@@ -127,14 +148,14 @@ func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 		},
 		"a computation": func(p *process, _ context.Context) {
 			for range 600 {
-				p.used.cpu += time.Second
+				p.uses(func(used *usage) { used.cpu += time.Second })
 				time.Sleep(time.Second)
 			}
 		},
 		"a device that does not answer": func(p *process, _ context.Context) {
-			p.used.blocked = true
+			p.uses(func(used *usage) { used.blocked = true })
 			time.Sleep(10 * time.Minute)
-			p.used.blocked = false
+			p.uses(func(used *usage) { used.blocked = false })
 		},
 		"the commands of other work": func(p *process, _ context.Context) {
 			for range 50 {
@@ -157,7 +178,7 @@ func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 		},
 		"reads of a slow device": func(p *process, _ context.Context) {
 			for range 600 {
-				p.used.bytes += 100 << 10
+				p.uses(func(used *usage) { used.bytes += 100 << 10 })
 				time.Sleep(time.Second)
 			}
 		},
@@ -191,8 +212,8 @@ func TestAPartThatDoesNotAnswerWaitsForCommands(t *testing.T) {
 		Ask(p.ctx, "driver", func(context.Context) error { return errors.New("no socket") })
 		p.command(3 * time.Minute)
 		p.wantStuck(t, "driver")
-		if p.ended < 3*time.Minute {
-			t.Errorf("the process ended after %s, during a command", p.ended)
+		if _, ended := p.end(); ended < 3*time.Minute {
+			t.Errorf("the process ended after %s, during a command", ended)
 		}
 	})
 }
@@ -230,18 +251,16 @@ func TestTimeWithoutTheProcessorDoesNotCount(t *testing.T) {
 
 func TestUsageThatCannotBeReadIsNotQuiet(t *testing.T) {
 	run(t, func(p *process) {
-		reports := 0
-		p.report = func(error) { reports++ }
-		defer func() {
-			if reports != 1 {
-				t.Errorf("%d reports of one error", reports)
-			}
-		}()
+		p.mu.Lock()
 		p.err = errors.New("no /proc")
+		p.mu.Unlock()
 		_, end := Begin(p.ctx, "work")
 		defer end()
 		time.Sleep(10 * time.Minute)
 		p.wantAlive(t)
+		if n := p.reports.Load(); n != 1 {
+			t.Errorf("%d reports of one error", n)
+		}
 	})
 }
 
@@ -318,12 +337,12 @@ func TestAHundredFreezesAreNoticed(t *testing.T) {
 			}
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
-			if !slices.ContainsFunc(p.stuck, func(s string) bool { return strings.HasPrefix(s, names[victim]+":") }) ||
-				len(p.stuck) != 1 || p.ended-frozen > time.Minute {
-				t.Errorf("%s was frozen at %s; the process ended at %s: %q", names[victim], frozen, p.ended, p.stuck)
-			}
 			close(stop)
 			all.Wait()
+			stuck, ended := p.end()
+			if len(stuck) != 1 || !strings.HasPrefix(stuck[0], names[victim]+":") || ended-frozen > time.Minute {
+				t.Errorf("%s was frozen at %s; the process ended at %s: %q", names[victim], frozen, ended, stuck)
+			}
 		})
 	}
 }

@@ -225,8 +225,8 @@ func TestARestoredVolumeSnapshotUsesTheExistingSnapshot(t *testing.T) {
 		t.Errorf("the driver was asked to %q", calls)
 	}
 
-	// The snapshot controller adds the finalizer after the VolumeSnapshot is ready. Without it, the content is deleted at
-	// once, and nobody deletes its snapshot.
+	// The snapshot controller adds the finalizer after the VolumeSnapshot is ready. Without it, the content is deleted
+	// at once, and nobody deletes its snapshot.
 	eventually(t, "finalizer of the VolumeSnapshotContent", func() bool {
 		return api.Get(t.Context(), client.ObjectKeyFromObject(&contents.Items[0]), &contents.Items[0]) == nil &&
 			len(contents.Items[0].Finalizers) > 0
