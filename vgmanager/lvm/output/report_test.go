@@ -69,7 +69,11 @@ func seeVolumes(t *testing.T, report *lvm.Report) {
 	if !vg.HasTag("lvms") || report.VG("other").HasTag("lvms") || report.VG("nosuch") != nil {
 		t.Error("tags or names are mixed up")
 	}
-	want := lvm.VG{Seqno: 7, Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-",
+	// How often LVM writes the metadata of a thin volume depends on its configuration.
+	if vg.Seqno < 7 {
+		t.Errorf("got the seqno %d", vg.Seqno)
+	}
+	want := lvm.VG{Seqno: vg.Seqno, Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-",
 		Tags: []string{"lvms"}, Name: "vg1"}
 	got := *vg
 	got.UUID = ""
