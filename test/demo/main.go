@@ -121,15 +121,30 @@ type demo struct {
 func (d *demo) up(ctx context.Context, name string) error {
 	l, err := lab.Up(ctx, lab.Options{
 		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB},
-			{Kind: lab.SCSI, Size: lab.GiB}}, Snapshots: true, OLM: true,
+			{Kind: lab.SCSI, Size: lab.GiB}}, Snapshots: true, OLM: true, OpenShift: true,
 		Detached: true, Progress: os.Stdout,
 	})
 	if err != nil {
 		return err
 	}
-	d.cluster, err = story.Open(l)
-	return err
+	if d.cluster, err = story.Open(l); err != nil {
+		return err
+	}
+	return d.cluster.ApplyManifest(ctx, openShift)
 }
+
+// openShift has objects that OpenShift creates during its installation. The operator creates a ServiceMonitor only
+// there.
+const openShift = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshift-config-managed}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: openshift-user-critical}
+value: 1000000000
+`
 
 // clean prepares a running lab for another demo.
 func (d *demo) clean(ctx context.Context) (string, error) {
