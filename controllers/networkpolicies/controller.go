@@ -37,8 +37,11 @@ func New(c client.Client, namespace string) *Controller {
 	return &Controller{client: c, applier: apply.New(c, fieldOwner), namespace: namespace}
 }
 
+// A change of the owner reference, after the operator's Deployment was created again, requires permission to delete the
+// object (admission plugin OwnerReferencesPermissionEnforcement). Red Hat's release policy requires the verb as well
+// (Conforma, olm.required_network_policy_rbac_for_operands).
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
-// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-default-deny;lvms-operator-allow;lvms-vg-manager-allow,verbs=create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-default-deny;lvms-operator-allow;lvms-vg-manager-allow,verbs=create;patch;delete
 
 // Reconcile applies the NetworkPolicies. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

@@ -373,6 +373,23 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	}
 }
 
+// Red Hat's release policy (Conforma, olm.required_network_policy_rbac_for_operands) requires one rule of the operator
+// with these verbs.
+func TestTheOperatorMayManageNetworkPoliciesAsTheReleasePolicyRequires(t *testing.T) {
+	_, bundle := newBundle(t)
+	details := bundle.CSV.Spec.InstallStrategy.StrategySpec
+	for _, permissions := range slices.Concat(details.Permissions, details.ClusterPermissions) {
+		for _, rule := range permissions.Rules {
+			if slices.Contains(rule.APIGroups, "networking.k8s.io") && slices.Contains(rule.Resources, "networkpolicies") &&
+				slices.Contains(rule.Verbs, "create") && slices.Contains(rule.Verbs, "delete") &&
+				(slices.Contains(rule.Verbs, "patch") || slices.Contains(rule.Verbs, "update")) {
+				return
+			}
+		}
+	}
+	t.Error("no rule of the CSV permits create, delete, and patch or update of networkpolicies")
+}
+
 // The labels let OperatorHub hide the operator from clusters on whose nodes it cannot run.
 func TestTheBundleIsForTheArchitecturesOfTheImage(t *testing.T) {
 	dev, err := os.ReadFile("../dev/artifacts.go")

@@ -35,7 +35,8 @@ import (
 )
 
 // driverLabel and managedByLabel are the labels by which external-provisioner identifies its objects. The reconciler
-// takes over the objects of external-provisioner, whose names have no meaning.
+// takes over the objects of external-provisioner, whose names have no meaning. An object without managedByLabel belongs
+// to the administrator, for example for the nodes that a cluster autoscaler can add, and is neither changed nor deleted.
 const (
 	driverLabel    = "csi.storage.k8s.io/drivername"
 	managedByLabel = "csi.storage.k8s.io/managed-by"
@@ -67,15 +68,16 @@ func New(c client.Client, active client.Reader, namespace string) *Reconciler {
 // NodeField is the index of LogicalVolumes by node. TopoLVM has an index of its own in the same cache.
 const NodeField = "lvms:node"
 
-// capacityField is the index of this driver's CSIStorageCapacities by node.
+// capacityField is the index of this driver's CSIStorageCapacities by node, without those of the administrator.
 const capacityField = "lvms:node"
 
 // capacityOf returns the key of a CSIStorageCapacity in capacityField.
 func capacityOf(object client.Object) []string {
-	if node := nodeOfCapacity(object); node != "" && object.GetLabels()[driverLabel] == wellknown.DriverName {
-		return []string{node}
+	node, labels := nodeOfCapacity(object), object.GetLabels()
+	if node == "" || labels[driverLabel] != wellknown.DriverName || labels[managedByLabel] == "" && !hasOwnName(object) {
+		return nil
 	}
-	return nil
+	return []string{node}
 }
 
 // NodeOf returns the key of a LogicalVolume in NodeField.
@@ -207,6 +209,12 @@ func (r *Reconciler) object(class, node string, bytes int64) *storagev1.CSIStora
 func objectName(class, node string) string {
 	sum := sha256.Sum256([]byte(class + "/" + node))
 	return "lvms-" + hex.EncodeToString(sum[:16])
+}
+
+// hasOwnName reports whether an object has the name that object gives it.
+func hasOwnName(object client.Object) bool {
+	capacity, ok := object.(*storagev1.CSIStorageCapacity)
+	return ok && object.GetName() == objectName(capacity.StorageClassName, nodeOfCapacity(object))
 }
 
 // nodeOfCapacity returns the node of an object, or "" if its topology does not select exactly one.

@@ -188,6 +188,27 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 
 // A Ready node without an agent still has the agent's annotations. The driver is not registered there, and a claim
 // would wait forever.
+// An administrator creates capacity for the nodes that a cluster autoscaler can add.
+func TestCapacityOfTheAdministratorRemains(t *testing.T) {
+	capacityFor := func(name, node string, labels map[string]string) *storagev1.CSIStorageCapacity {
+		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: name, Labels: labels},
+			StorageClassName: "lvms-ssd", NodeTopology: &metav1.LabelSelector{
+				MatchLabels: map[string]string{wellknown.TopologyNodeKey: node}},
+			Capacity:          resource.NewQuantity(5, resource.BinarySI),
+			MaximumVolumeSize: resource.NewQuantity(5, resource.BinarySI)}
+	}
+	byHand := map[string]string{driverLabel: wellknown.DriverName}
+	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}),
+		class("lvms-ssd", wellknown.DriverName, "ssd", waits), capacityFor("by-hand", "template", byHand), capacityFor("without-labels", "template", nil),
+		// The reconciler's own object, whose label somebody removed.
+		capacityFor(objectName("lvms-ssd", "node1"), "node1", byHand))
+	for range 2 {
+		w.run("node1")
+		w.run("template")
+	}
+	w.see("own and by hand", "lvms-ssd node1 1000", "lvms-ssd template 5", "lvms-ssd template 5")
+}
+
 func TestANodeWithoutTheDriverOffersNothing(t *testing.T) {
 	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}), node("node2", map[string]string{"ssd": "7"}),
 		class("lvms-ssd", wellknown.DriverName, "ssd", waits))
