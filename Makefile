@@ -60,7 +60,7 @@ generate: dev ## Generate everything from its source: deep copies, CRDs, RBAC, w
 # Tests fail if a page is stale.
 .PHONY: references
 references: ## Generate pages of the documentation from the code, and tables from the results of tests in test/lane/results.tsv.
-	@go test ./test/reference ./cli ./cmd/lvms ./monitoring ./test/agentaccess ./test/arch ./test/inputs ./test/lane -run TestReference -count 1 -update
+	@go test ./test/reference ./cli ./cmd/lvms ./monitoring ./test/agentaccess ./test/arch ./test/inputs ./test/lane ./test/sanity -run TestReference -count 1 -update
 
 .PHONY: record
 record: dev ## Add the results of tests on this machine to test/lane/results.tsv: make record FILES="FILE..."

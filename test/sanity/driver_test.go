@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -53,20 +54,10 @@ type sockets struct{ controller, node string }
 // the agent has the rest. It returns when the capacity of all classes is known.
 func startDriver(t *testing.T, cluster *env.Env, storage *lvmexec.LVM, dir string) sockets {
 	t.Helper()
-	must(t, cluster.Client.Create(t.Context(), node()))
-	must(t, cluster.Client.Create(t.Context(),
-		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName,
-				TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
-		}}))
+	createNode(t, cluster)
 	must(t, createCluster(t.Context(), cluster.Client))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
-	engine, err := engine.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
-	must(t, err)
-	for _, class := range deviceClasses() {
-		must(t, engine.Publish(class))
-	}
-
+	engine := newEngine(t, storage, dir)
 	agent := newManager(t, cluster, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
@@ -96,6 +87,17 @@ func createCluster(ctx context.Context, c client.Client) error {
 	return nil
 }
 
+// createNode creates the objects of this node.
+func createNode(t *testing.T, cluster *env.Env) {
+	t.Helper()
+	must(t, cluster.Client.Create(t.Context(), node()))
+	must(t, cluster.Client.Create(t.Context(),
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName,
+				TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
+		}}))
+}
+
 // node returns this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
 func node() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -110,6 +112,7 @@ func newManager(t *testing.T, cluster *env.Env, options cache.Options) ctrl.Mana
 	t.Helper()
 	manager, err := ctrl.NewManager(cluster.Config, ctrl.Options{
 		Scheme: cluster.Client.Scheme(), Cache: options, Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // two drivers in one program
 	})
 	must(t, err)
 	return manager

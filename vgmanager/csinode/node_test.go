@@ -406,6 +406,10 @@ func TestStageFormatsOnce(t *testing.T) {
 	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.wantDid("grow false")
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.AlreadyExists, id, "ext4", "xfs is requested")
+		b.wantDid()
+	}
 
 	b.unstage()
 	b.wantCode(b.stage("ext4", writer), codes.OK)

@@ -71,6 +71,8 @@ func (s *stager) stage(ctx context.Context, v volume.Volume, staging string,
 		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
 			return err
 		}
+	} else if err := checkStaged(v, request.GetVolumeCapability().GetMount().GetFsType()); err != nil {
+		return err
 	} else if isNew {
 		if kind, err = s.mountedKind(ctx, v); err != nil {
 			return err
@@ -91,6 +93,20 @@ func (s *stager) stage(ctx context.Context, v volume.Volume, staging string,
 		return err
 	}
 	return s.volumes.Forget(v.ID)
+}
+
+// checkStaged returns AlreadyExists if a volume that is mounted has another file system than the one that is requested
+// (CSI specification, NodeStageVolume). A volume without the tag has the file system that an older version created.
+func checkStaged(v volume.Volume, want string) error {
+	if kind, known := v.Tagged(wellknown.FormattedTagPrefix); known && want != "" && kind != want {
+		return status.Error(codes.AlreadyExists, otherFileSystem(v, kind, want))
+	}
+	return nil
+}
+
+func otherFileSystem(v volume.Volume, kind, want string) string {
+	return fmt.Sprintf("volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of the "+
+		"StorageClass; nothing is formatted a second time", v.ID, kind, want)
 }
 
 // mountedKind returns the type of the new file system that an agent mounted before it ended.
@@ -268,9 +284,7 @@ func decide(v volume.Volume, found mounter.Content, want string, readOnly bool) 
 			"volume %s contains %s, which is not a file system: use it as a block volume; if its data is not "+
 				"needed, run on the node: wipefs --all %s", v.ID, found.Kind, v.Path())
 	case found.Kind != want:
-		return decision{}, status.Errorf(codes.FailedPrecondition,
-			"volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of the "+
-				"StorageClass; nothing is formatted a second time", v.ID, found.Kind, want)
+		return decision{}, status.Error(codes.FailedPrecondition, otherFileSystem(v, found.Kind, want))
 	}
 	return decision{fileSystem: want}, nil
 }
