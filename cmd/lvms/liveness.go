@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/lvm-storage/lvm-operator/internal/liveness"
-	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // addLiveness adds the checks of the process itself, and reports on /healthz whether they run.
@@ -22,15 +21,4 @@ func addLiveness(mgr ctrl.Manager, monitor *liveness.Monitor) error {
 // ctx. It does not end with ctx: the manager ends its parts in order.
 func baseContext(ctx context.Context) manager.BaseContextFunc {
 	return func() context.Context { return context.WithoutCancel(ctx) }
-}
-
-// running returns the function that counts the processes of all counters together.
-func running(counters ...*host.Counter) func() (started, running uint64) {
-	return func() (started, running uint64) {
-		for _, counter := range counters {
-			s, r := counter.Running()
-			started, running = started+s, running+r
-		}
-		return started, running
-	}
 }

@@ -271,7 +271,7 @@ func addVolumeGroups(
 	o vgmanagerOptions,
 ) (volumeParts, error) {
 	node, image := host.NewNamespace(o.layout.HostPath()), host.NewImage()
-	liveness.CountCommands(ctx, running(node.Started(), image.Started(), local.Started()))
+	liveness.CountCommands(ctx, host.Counters{node.Started(), image.Started(), local.Started()})
 	if err := metrics.Registry.Register(nodemetrics.Commands{node.Started(), image.Started(),
 		local.Started()}); err != nil {
 		return volumeParts{}, err

@@ -40,9 +40,9 @@ type Monitor struct {
 	mu    sync.Mutex
 	units map[*unit]struct{}
 	parts map[*part]struct{}
-	// commands returns how many commands were started on the node, and how many of them run. started is the result of
-	// the last check, and commanded when it last changed.
-	commands  func() (started, running uint64)
+	// commands are those on the node. started is how many there were at the last check, and commanded when it last
+	// changed.
+	commands  Commands
 	started   uint64
 	commanded time.Time
 	// requests has when the requests to the API server that are not answered were sent.
@@ -78,12 +78,25 @@ type part struct {
 func New(report func(err error), exit func(stuck []string)) *Monitor {
 	return &Monitor{usage: processUsage, report: report, exit: exit, units: map[*unit]struct{}{},
 		parts: map[*part]struct{}{}, requests: map[*time.Time]struct{}{},
-		commands: func() (started, running uint64) { return 0, 0 }}
+		commands: noCommands{}}
 }
 
-// CountCommands sets the function that returns how many commands were started on the node, and how many of them run.
-// Call it before Start.
-func CountCommands(ctx context.Context, commands func() (started, running uint64)) {
+// Commands are the commands that the process runs on the node.
+type Commands interface {
+	// Running returns how many commands were started, and how many of them have not ended.
+	Running() (started, running uint64)
+	// Hold lets each command wait before it is started, until release is called.
+	Hold() (release func())
+}
+
+// noCommands are those of a process that runs none.
+type noCommands struct{}
+
+func (noCommands) Running() (started, running uint64) { return 0, 0 }
+func (noCommands) Hold() (release func())             { return func() {} }
+
+// CountCommands sets the commands that the process runs on the node. Call it before Start.
+func CountCommands(ctx context.Context, commands Commands) {
 	if m := scopeOf(ctx).monitor; m != nil {
 		m.commands = commands
 	}
@@ -211,12 +224,15 @@ func (m *Monitor) begin() {
 	}
 }
 
-// awaitCommands waits until no command runs, at most half an interval. It returns false if one still runs.
+// awaitCommands waits until no command runs, at most half an interval. Then no other one is started: the process is to
+// end. It returns false if one still runs.
 func (m *Monitor) awaitCommands() bool {
 	for end := time.Now().Add(interval / 2); time.Now().Before(end); time.Sleep(pause) {
-		if _, running := m.commands(); running == 0 {
+		release := m.commands.Hold()
+		if _, running := m.commands.Running(); running == 0 {
 			return true
 		}
+		release()
 	}
 	return false
 }

@@ -19,6 +19,8 @@ type process struct {
 	*Monitor
 	started, running, reports atomic.Uint64
 	ctx                       context.Context
+	// gate is held while no command may start.
+	gate sync.Mutex
 
 	mu    sync.Mutex
 	used  usage
@@ -60,17 +62,27 @@ func run(t *testing.T, test func(p *process)) {
 			return p.used, p.err
 		}
 		p.ctx = p.Context(ctx)
-		CountCommands(p.ctx, func() (started, running uint64) { return p.started.Load(), p.running.Load() })
+		CountCommands(p.ctx, p)
 		go func() { _ = p.Start(ctx) }()
 		test(p)
 		cancel()
 	})
 }
 
+// Running and Hold are of Commands.
+func (p *process) Running() (started, running uint64) { return p.started.Load(), p.running.Load() }
+
+func (p *process) Hold() (release func()) {
+	p.gate.Lock()
+	return p.gate.Unlock
+}
+
 // command runs a command of other work.
 func (p *process) command(d time.Duration) {
+	p.gate.Lock()
 	p.started.Add(1)
 	p.running.Add(1)
+	p.gate.Unlock()
 	time.Sleep(d)
 	p.running.Add(^uint64(0))
 }
@@ -225,6 +237,9 @@ func TestTheProcessDoesNotEndDuringACommand(t *testing.T) {
 		p.command(3 * time.Minute)
 		p.wantAlive(t)
 		p.wantStuck(t, "stuck")
+		if p.gate.TryLock() {
+			t.Error("a command can begin while the process ends")
+		}
 	})
 }
 

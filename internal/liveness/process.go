@@ -55,7 +55,7 @@ func (m *Monitor) isQuiet(now sample, err error) bool {
 // commandsRun returns true if a command runs or has run a moment ago: work can wait for commands of other work, one
 // after the other.
 func (m *Monitor) commandsRun(now time.Time) bool {
-	started, running := m.commands()
+	started, running := m.commands.Running()
 	if running > 0 || started != m.started {
 		m.started, m.commanded = started, now
 	}

@@ -12,6 +12,10 @@ import (
 type Counter struct {
 	mu       sync.Mutex
 	commands map[string]Statistics
+	// starting is the number of processes that are being started.
+	starting uint64
+	// held is closed when processes may be started again; nil if they may.
+	held chan struct{}
 }
 
 // Statistics describes the processes of one command.
@@ -23,9 +27,8 @@ type Statistics struct {
 	Took time.Duration
 }
 
-func (c *Counter) change(label string, change func(*Statistics)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// count changes the statistics of a command. The caller has locked mu.
+func (c *Counter) count(label string, change func(*Statistics)) {
 	if c.commands == nil {
 		c.commands = map[string]Statistics{}
 	}
@@ -34,10 +37,49 @@ func (c *Counter) change(label string, change func(*Statistics)) {
 	c.commands[label] = s
 }
 
-func (c *Counter) started(label string) { c.change(label, func(s *Statistics) { s.Started++ }) }
+// starts waits while processes are held. Then it calls start, which starts a process, and counts the process if start
+// returns no error.
+func (c *Counter) starts(label string, start func() error) error {
+	c.enter()
+	err := start()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.starting--
+	if err == nil {
+		c.count(label, func(s *Statistics) { s.Started++ })
+	}
+	return err
+}
+
+func (c *Counter) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for held := c.held; held != nil; held = c.held {
+		c.mu.Unlock()
+		<-held
+		c.mu.Lock()
+	}
+	c.starting++
+}
+
+// hold lets each process wait before it is started, until release is called. One caller at a time.
+func (c *Counter) hold() (release func()) {
+	held := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = held
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.held = nil
+		close(held)
+	}
+}
 
 func (c *Counter) ended(label string, took time.Duration, failed bool) {
-	c.change(label, func(s *Statistics) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(label, func(s *Statistics) {
 		s.Ended++
 		s.Took += took
 		if failed {
@@ -55,13 +97,35 @@ func (c *Counter) Total() uint64 {
 	return sum
 }
 
-// Running returns how many processes were started, and how many of them have not ended.
-func (c *Counter) Running() (started, running uint64) {
-	for _, s := range c.Statistics() {
-		started += s.Started
-		running += s.Started - s.Ended
+// Counters are all counters of a process.
+type Counters []*Counter
+
+// Running returns how many processes were started, and how many of them have not ended, with those that are being
+// started.
+func (all Counters) Running() (started, running uint64) {
+	for _, c := range all {
+		c.mu.Lock()
+		running += c.starting
+		for _, s := range c.commands {
+			started += s.Started
+			running += s.Started - s.Ended
+		}
+		c.mu.Unlock()
 	}
 	return started, running
+}
+
+// Hold lets each process wait before it is started, until release is called. One caller at a time.
+func (all Counters) Hold() (release func()) {
+	var releases []func()
+	for _, c := range all {
+		releases = append(releases, c.hold())
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
 }
 
 // ByCommand returns the number of processes started by each command, for example "lsblk" or "lvm lvcreate".

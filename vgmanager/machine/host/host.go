@@ -343,11 +343,10 @@ func runTo(ctx context.Context, w way, accepted func(int) bool, out io.Writer, p
 	command := label(name, args)
 	inputs, err := attach(cmd, w.inputs)
 	if err == nil {
-		err = cmd.Start()
+		err = w.counter.starts(command, cmd.Start)
 	}
 	closeAll(inputs)
 	if err == nil {
-		w.counter.started(command)
 		if err = wait(ctx, cmd, accepted); err == nil && stdout != nil && stdout.overflow {
 			err = ErrOutputTooLong
 		}

@@ -137,7 +137,7 @@ func TestCounterCountsByCommand(t *testing.T) {
 		}
 	}
 	want := map[string]uint64{"true fullreport": 2, "true": 3}
-	if started, running := local.Started().Running(); started != local.Started().Total() || running != 0 {
+	if started, running := (Counters{local.Started()}).Running(); started != local.Started().Total() || running != 0 {
 		t.Errorf("%d started, %d running", started, running)
 	}
 	if diff := cmp.Diff(want, local.Started().ByCommand()); diff != "" {
@@ -145,6 +145,39 @@ func TestCounterCountsByCommand(t *testing.T) {
 	}
 	if got := local.Started().Total(); got != 5 {
 		t.Errorf("got %d in all, want 5", got)
+	}
+}
+
+// TestHeldProcessesDoNotStart: a process that ends itself lets no command begin.
+func TestHeldProcessesDoNotStart(t *testing.T) {
+	local := NewLocal()
+	all := Counters{local.Started(), &Counter{}}
+	file := filepath.Join(t.TempDir(), "ran")
+	for range 2 {
+		release := all.Hold()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := local.Run(t.Context(), "/usr/bin/touch", file)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			t.Fatalf("a process ran while processes were held: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if _, running := all.Running(); running != 0 {
+			t.Errorf("%d processes run while they are held", running)
+		}
+		release()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := local.Run(t.Context(), "/does/not/exist"); err == nil {
+		t.Error("a program that does not exist was started")
+	}
+	if started, running := all.Running(); started != 2 || running != 0 {
+		t.Errorf("%d started, %d running", started, running)
 	}
 }
 
