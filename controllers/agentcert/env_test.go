@@ -79,7 +79,7 @@ func TestACertificateIsStored(t *testing.T) {
 	}
 }
 
-// TestALongRequestIsNotStored: the limits of the schema.
+// TestALongRequestIsNotStored: the limits of the schema. Kubernetes 1.30 names the field without "status".
 func TestALongRequestIsNotStored(t *testing.T) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "node-long"}}
@@ -89,7 +89,7 @@ func TestALongRequestIsNotStored(t *testing.T) {
 	after := status.DeepCopy()
 	after.Status.AgentCertificate = &v1alpha1.AgentCertificate{Request: strings.Repeat("x", 4097)}
 	err := server.Client.Status().Patch(t.Context(), after, client.MergeFrom(status))
-	if err == nil || !strings.Contains(err.Error(), "status.agentCertificate.request") {
+	if err == nil || !strings.Contains(err.Error(), "agentCertificate.request: Too long") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -157,10 +157,10 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`supported values: "None", "Discard", "Zero"`},
 		"two limits for a namespace": {
 			`{deviceClasses: [{name: vg1, namespaceLimits: [{namespace: a, perNode: 1Gi}, {namespace: a, perNode: 2Gi}]}]}`,
-			`Duplicate value: {"namespace":"a"}`},
+			`namespaceLimits[1]: Duplicate value: `},
 		"two limits for all others": {
 			`{deviceClasses: [{name: vg1, namespaceLimits: [{perNode: 1Gi}, {perNode: 2Gi}]}]}`,
-			`Duplicate value: {"namespace":""}`},
+			`namespaceLimits[1]: Duplicate value: `},
 		"no name of a namespace": {`{deviceClasses: [{name: vg1, namespaceLimits: [{namespace: A, perNode: 1Gi}]}]}`,
 			`namespaceLimits[0].namespace: Invalid value: "A"`},
 		"unknown schedule of trims": {`{deviceClasses: [{name: vg1, trim: {schedule: Monthly}}]}`,

@@ -19,13 +19,10 @@ type call struct {
 	do   func(context.Context, *subject) (proto.Message, error)
 }
 
-// scenario returns the calls, in order: what a cluster asks of a driver in the life of volumes, and what it must refuse.
+// scenario returns the calls, in order: what a cluster asks of a driver in the life of volumes, and what a driver must
+// refuse.
 func scenario() []call {
-	var all []call
-	for _, part := range [][]call{offers(), creations(), refusals(), publications(), expansions(), snapshots(), removals()} {
-		all = append(all, part...)
-	}
-	return all
+	return slices.Concat(offers(), creations(), refusals(), publications(), expansions(), snapshots(), removals())
 }
 
 func offers() []call {

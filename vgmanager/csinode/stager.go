@@ -105,8 +105,8 @@ func checkStaged(v volume.Volume, want string) error {
 }
 
 func otherFileSystem(v volume.Volume, kind, want string) string {
-	return fmt.Sprintf("volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of the "+
-		"StorageClass; nothing is formatted a second time", v.ID, kind, want)
+	return fmt.Sprintf("volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of "+
+		"the StorageClass; nothing is formatted a second time", v.ID, kind, want)
 }
 
 // mountedKind returns the type of the new file system that an agent mounted before it ended.

@@ -36,7 +36,7 @@ import (
 
 // driverLabel and managedByLabel are the labels by which external-provisioner identifies its objects. The reconciler
 // takes over the objects of external-provisioner, whose names have no meaning. An object without managedByLabel belongs
-// to the administrator, for example for the nodes that a cluster autoscaler can add, and is neither changed nor deleted.
+// to the administrator, for example for the nodes that a cluster autoscaler can add: it is not changed or deleted.
 const (
 	driverLabel    = "csi.storage.k8s.io/drivername"
 	managedByLabel = "csi.storage.k8s.io/managed-by"
@@ -74,7 +74,10 @@ const capacityField = "lvms:node"
 // capacityOf returns the key of a CSIStorageCapacity in capacityField.
 func capacityOf(object client.Object) []string {
 	node, labels := nodeOfCapacity(object), object.GetLabels()
-	if node == "" || labels[driverLabel] != wellknown.DriverName || labels[managedByLabel] == "" && !hasOwnName(object) {
+	if node == "" || labels[driverLabel] != wellknown.DriverName {
+		return nil
+	}
+	if labels[managedByLabel] == "" && !hasOwnName(object) {
 		return nil
 	}
 	return []string{node}

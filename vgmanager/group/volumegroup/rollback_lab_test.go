@@ -21,9 +21,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
 
-// restoreCommands is the number of the commands up to vgcfgrestore: each of two reads of the metadata of the pool has
-// two.
-const restoreCommands = 5
+// restoreCommands is the largest number of the commands up to vgcfgrestore. Each of two reads of the metadata of the
+// pool has two. After a command that was killed in the middle, an agent can need one more for each.
+const restoreCommands = 7
 
 // rolledBack is a class whose metadata is rolled back. The agent is killed in this mode.
 type rolledBack struct {
@@ -118,7 +118,7 @@ func (r rolledBack) run(t *testing.T) {
 	s.discard()
 }
 
-// nextKill returns the command at which the agent after n kills is killed. A thin pool needs five commands before and
+// nextKill returns the command at which the agent after n kills is killed. A thin pool needs several commands before and
 // after the metadata is restored, and each agent begins with the first. Without a thin pool, an agent continues with
 // the next command.
 func (r rolledBack) nextKill(n int) int {
