@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,6 +253,53 @@ func FullNames(vg string, names []string) string {
 		return FullName(vg, strings.Join(names, ", "+vg+"/"))
 	}
 	return fmt.Sprintf("%s and %d more", FullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
+}
+
+// LVRemoveUnfinished removes plain logical volumes (LV.IsPlain) of a volume group with a tag, which says that nobody
+// uses its volumes yet. It reads the volume group again, and removes nothing and returns ErrInvalid if the group does
+// not have the tag or one of the volumes is not plain, and ErrNotFound if one does not exist.
+//
+// It passes --yes, because LVM asks about active volumes.
+type LVRemoveUnfinished struct {
+	VG, Tag string
+	Names   []string
+}
+
+func (c LVRemoveUnfinished) String() string {
+	return "remove logical volume " + FullNames(c.VG, c.Names)
+}
+
+func (c LVRemoveUnfinished) Command() Command {
+	return Command{VG: c.VG, Whole: true, Removes: c.Names, Check: c.check,
+		Args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
+}
+
+func (c LVRemoveUnfinished) check(v *VG) error {
+	if !v.HasTag(c.Tag) {
+		return fmt.Errorf("volume group %s does not have the tag %s: %w", v.Name, c.Tag, ErrInvalid)
+	}
+	for _, name := range c.Names {
+		switch lv := v.LV(name); {
+		case lv == nil:
+			return fmt.Errorf("logical volume %s: %w", FullName(v.Name, name), ErrNotFound)
+		case !lv.IsPlain():
+			return fmt.Errorf("logical volume %s is used or has tags: %w", FullName(v.Name, name), ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// generatedName matches the names that LVM gives a volume that is created without one (generate_lv_name in
+// lib/metadata/lv_manip.c).
+var generatedName = regexp.MustCompile(`^lvol[0-9]+$`)
+
+// IsGenerated returns true for the name that LVM gives a volume that is created without one.
+func IsGenerated(name string) bool { return generatedName.MatchString(name) }
+
+// IsPlain returns true for a linear volume that is not open, has no tags, and is no part, snapshot or source of another
+// volume.
+func (lv *LV) IsPlain() bool {
+	return lv.Attr.at(0) == '-' && !lv.Attr.Open() && len(lv.Tags) == 0 && lv.PoolName == "" && lv.Origin == ""
 }
 
 // LVRemoveUnreadable removes logical volumes that cannot be read because physical volumes are missing whose loss is

@@ -118,9 +118,9 @@ func (r rolledBack) run(t *testing.T) {
 	s.discard()
 }
 
-// nextKill returns the command at which the agent after n kills is killed. A thin pool needs several commands before and
-// after the metadata is restored, and each agent begins with the first. Without a thin pool, an agent continues with
-// the next command.
+// nextKill returns the command at which the agent after n kills is killed. A thin pool needs several commands before
+// and after the metadata is restored, and each agent begins with the first. Without a thin pool, an agent continues
+// with the next command.
 func (r rolledBack) nextKill(n int) int {
 	const tries = 4
 	switch {

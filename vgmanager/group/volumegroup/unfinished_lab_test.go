@@ -5,10 +5,12 @@ package volumegroup
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
@@ -117,5 +119,46 @@ func TestSceneImagesThatAKilledCommandLeftDoNotBlockTheirVolume(t *testing.T) {
 			return strings.TrimSpace(s.output("lvs", "--noheadings", "-o", "lv_active", "vg1/a")) == "active"
 		})
 		s.unchanged("/dev/vg1/a", sum)
+	}
+}
+
+// TestSceneUnfinishedPoolIsCreated has what a killed lvcreate leaves of a thin pool: the spare for its metadata under a
+// generated name, and the metadata under the name of the pool. Volumes of an administrator are kept.
+func TestSceneUnfinishedPoolIsCreated(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[:2]...)
+		return spec
+	})
+	c := &crashingRunner{real: s.runner, next: 2, mode: "before"}
+	s.bootOver(c)
+	s.converge("the death of the agent", func(v1alpha1.VGStatus) bool {
+		dead, _ := c.isDead()
+		return dead
+	})
+	if _, said := c.isDead(); !slices.Equal(said, []string{"lvcreate"}) {
+		t.Fatalf("the agent was killed at %v", said)
+	}
+	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "vg1")
+	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "pool", "vg1")
+	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "mine", "vg1")
+	s.boot()
+	s.ready()
+	s.wantVolumes("mine", "pool")
+	if tags := s.output("vgs", "--noheadings", "-o", "vg_tags", "vg1"); strings.Contains(tags, wellknown.NoPoolTag) {
+		t.Errorf("the volume group has the tags %s", tags)
+	}
+	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "lvol9", "vg1")
+	s.look()
+	s.wantVolumes("lvol9", "mine", "pool")
+}
+
+// wantVolumes fails if the volume group does not have exactly these logical volumes.
+func (s *scene) wantVolumes(want ...string) {
+	s.Helper()
+	got := strings.Fields(s.output("lvs", "--noheadings", "-o", "lv_name", "vg1"))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		s.Errorf("the logical volumes are %v, want %v", got, want)
 	}
 }

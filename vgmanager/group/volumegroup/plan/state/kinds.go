@@ -59,6 +59,7 @@ const (
 	RepairVolumes    Kind = "RepairFileSystems"
 	RemoveOrphans    Kind = "RemoveOrphans"
 	RemoveDeleted    Kind = "RemoveDeletedVolumes"
+	RemoveUnfinished Kind = "RemoveUnfinishedVolumes"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -138,6 +139,8 @@ var traits = map[Kind]trait{
 	RepairVolumes:  {event: EventInconsistentVolumes},
 	RemoveOrphans:  {event: EventRemovalFailed},
 	RemoveDeleted:  {event: EventRemovalFailed},
+	// The pool is not created beside what is left of another one.
+	RemoveUnfinished: {event: EventThinPoolFailed, first: true},
 
 	WithdrawClass: {event: EventRemovalFailed, doubtful: true, incomplete: true},
 	RemovePool:    {event: EventRemovalFailed},

@@ -248,7 +248,10 @@ func Problems(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	}
 	name := fmt.Sprintf("%s/%s on node %s", d.Name, config.Name, d.Node)
 	pool := vg.ThinPool(config.Name)
-	if pool == nil {
+	switch {
+	case pool == nil && Unfinished(config, vg).Kind == state.RemoveUnfinished:
+		return nil
+	case pool == nil:
 		return []state.Problem{Problem(nil, v1alpha1.ReasonThinPoolMisconfigured,
 			fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
 	}

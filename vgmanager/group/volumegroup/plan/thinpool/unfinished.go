@@ -1,0 +1,49 @@
+package thinpool
+
+import (
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// GroupTags returns the tags of a new volume group.
+func GroupTags(d state.Desired) []string {
+	tags := ownership.OwnerTags(d)
+	if d.Spec.ThinPoolConfig != nil {
+		tags = append(tags, wellknown.NoPoolTag)
+	}
+	return tags
+}
+
+// Unfinished removes what a killed lvcreate left of a pool that it was creating, so that the pool can be created, and
+// the tag NoPoolTag when the pool is complete.
+func Unfinished(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
+	if !vg.HasTag(wellknown.NoPoolTag) {
+		return state.Action{}
+	}
+	if vg.ThinPool(config.Name) != nil {
+		return state.Action{Kind: state.TagVG,
+			Change: lvm.VGChangeTags{VG: vg.Name, Remove: []string{wellknown.NoPoolTag}}}
+	}
+	if left := leftOf(config, vg); len(left) > 0 {
+		return state.Action{Kind: state.RemoveUnfinished,
+			Change: lvm.LVRemoveUnfinished{VG: vg.Name, Tag: wellknown.NoPoolTag, Names: left}}
+	}
+	return state.Action{}
+}
+
+// leftOf returns the names of the volumes that are steps of the creation of a pool: the spare for its metadata, which
+// has a generated name until it is wiped (_alloc_pool_metadata_spare in lib/metadata/pool_manip.c), or a volume with
+// the name of the pool, which becomes its metadata (create_pool there).
+func leftOf(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) []string {
+	var names []string
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		if lv.IsPlain() && (lv.Name == config.Name || lvm.IsGenerated(lv.Name)) {
+			names = append(names, lv.Name)
+		}
+	}
+	return names
+}
