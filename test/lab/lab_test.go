@@ -579,7 +579,7 @@ func TestCancelledUpLeavesNothing(t *testing.T) {
 		ended <- err
 	}()
 	limit.Wait(t, "the node boots", func() bool {
-		return strings.Contains(strings.Join(processesOf(t, state), " "), "linux.uml")
+		return strings.Contains(strings.Join(processesOf(t, state), " "), "rootfstype=")
 	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -61,6 +61,9 @@ type Options struct {
 	// MaxRestartPeriod is the maximum time until the kubelet restarts a container that ended, in whole seconds from 1s
 	// to 5m; 5m by default, as on any cluster.
 	MaxRestartPeriod time.Duration
+	// VolumeStatistics makes the kubelet answer stats/summary, with statistics of volumes. It needs those of the file
+	// systems of the node for that, which take time.
+	VolumeStatistics bool
 	// KubeletDir is the kubelet's directory on the nodes, below /var/lib; /var/lib/kubelet by default.
 	KubeletDir string
 	// CRDs are additional CRD files to apply before the lab is up.

@@ -99,6 +99,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
 		MaxRestartPeriod: o.MaxRestartPeriod,
 		KubeletDir:       o.KubeletDir,
+		VolumeStatistics: o.VolumeStatistics,
 		Extenders:        o.Extenders,
 		Bare:             o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs,
 		Owned:     !o.Detached,

@@ -99,7 +99,7 @@ func switches(ctx SpecContext) {
 // start starts a cluster with the volume groups of the administrator.
 func start(ctx context.Context, name string) {
 	GinkgoHelper()
-	cluster = suite.Up(ctx, lab.Options{Name: name, Nodes: len(nodes), Snapshots: true,
+	cluster = suite.Up(ctx, lab.Options{Name: name, Nodes: len(nodes), Snapshots: true, VolumeStatistics: true,
 		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 2 * lab.GiB}, {Size: 2 * lab.GiB}}})
 	onNodes(ctx, groupsOfTheAdministrator)
 }

@@ -190,13 +190,14 @@ enforceNodeAllocatable: []
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%",
   imagefs.inodesFree: "0%%"}
-localStorageCapacityIsolation: false
+localStorageCapacityIsolation: %[6]t
 serializeImagePulls: false
 nodeStatusUpdateFrequency: 2s
 nodeStatusReportFrequency: 1m
 crashLoopBackOff: {maxContainerRestartPeriod: %[5]s}
 clusterDNS: ["%[3]s"]
 clusterDomain: %[4]s
-`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod),
+`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod,
+			m.VolumeStatistics),
 	}, nil
 }

@@ -106,6 +106,8 @@ type Lab struct {
 	Bare     bool     `json:"bare,omitempty"`
 	// MaxRestartPeriod is the kubelet's crashLoopBackOff.maxContainerRestartPeriod.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
+	// VolumeStatistics: the kubelet has statistics of volumes.
+	VolumeStatistics bool `json:"volumeStatistics,omitempty"`
 	// KubeletDir is the kubelet's directory on the nodes.
 	KubeletDir string `json:"kubeletDir"`
 	OpenShift  bool   `json:"openShift,omitempty"`
@@ -161,8 +163,9 @@ type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
-	// MaxRestartPeriod is that of the lab.
+	// MaxRestartPeriod and VolumeStatistics are those of the lab.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
+	VolumeStatistics bool          `json:"volumeStatistics,omitempty"`
 	// KubeletDir is that of the lab.
 	KubeletDir string `json:"kubeletDir"`
 	// Flavor is the kind of host that the node is.
