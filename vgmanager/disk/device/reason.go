@@ -13,9 +13,9 @@ type Code string
 // references` writes it. "By name" is whether a device is used in spite of the reason if `paths` or `optionalPaths`
 // names it.
 const (
-	// UnsupportedType means: the device is an optical drive, a RAM disk, or a network device that something else
-	// attached.
-	// What to do: use another device.
+	// UnsupportedType means: the device is an optical drive, a RAM disk, a network device that something else attached,
+	// or a whole DASD.
+	// What to do: use another device; of a DASD, a partition.
 	// By name: no.
 	UnsupportedType Code = "UnsupportedType"
 	// LVMInternal means: the device is a logical volume or a part of one, or is built on one that a device class
@@ -273,12 +273,19 @@ func Remarks(d Device) []Reason {
 // transient devices are in memory or are attached for another user: zram, RBD, NBD.
 var transient = []string{"/dev/zram", "/dev/rbd", "/dev/nbd", "/dev/ram", "/dev/fd"}
 
+// dasd is libblkid's name of the table of a DASD in the compatible disk layout of IBM Z. It is part of the low-level
+// format.
+const dasd = "dasd"
+
 func explainType(d Device) []Reason {
 	switch {
 	case d.Type == "lvm":
 		return one(LVMInternal, "is a logical volume")
 	case d.Type == "rom":
 		return one(UnsupportedType, "is an optical drive")
+	case d.PartitionTable == dasd:
+		return one(UnsupportedType, "is a DASD, whose format a physical volume would overwrite: use a partition of it, "+
+			"which `fdasd --auto %s` creates", d.Name)
 	case d.Type == "loop" && strings.Contains(d.BackingFile, "plugins/kubernetes.io"):
 		return one(KubernetesLoop, "is a loop device that the kubelet created on %s", d.BackingFile)
 	case d.Guest:
@@ -339,7 +346,7 @@ func explainPartitions(d Device) []Reason {
 	switch {
 	case len(names) > 0:
 		return one(HasPartitions, "has the partitions %s", strings.Join(names, ", "))
-	case d.PartitionTable != "":
+	case d.PartitionTable != "" && d.PartitionTable != dasd:
 		return one(HasPartitions,
 			"has a partition table (%s) without partitions; if nothing needs it, remove it with: wipefs --all %s",
 			d.PartitionTable, d.Name)

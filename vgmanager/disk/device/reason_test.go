@@ -42,6 +42,15 @@ func TestExplain(t *testing.T) {
 			d.Type = "loop"
 			d.BackingFile = "/srv/disk"
 		})},
+		"a DASD": {device: with(func(d *Device) { d.PartitionTable = "dasd" }), want: []Code{UnsupportedType},
+			says: "`fdasd --auto /dev/sdb`"},
+		"a DASD with a partition": {
+			device: with(func(d *Device) {
+				d.PartitionTable = "dasd"
+				d.Children = []Child{{"/dev/sdb1", "part"}}
+			}),
+			want: []Code{UnsupportedType, HasPartitions},
+		},
 		"read-only": {device: with(func(d *Device) { d.ReadOnly = true }), want: []Code{ReadOnly}},
 		"removable": {device: with(func(d *Device) { d.Removable = true }), want: []Code{Removable}},
 		"suspended": {device: with(func(d *Device) { d.State = "suspended" }), want: []Code{Suspended},
