@@ -49,9 +49,6 @@ func NewMap(size int64) *Map { return &Map{entries: []Entry{{Range: Range{0, siz
 // Size returns the size of the source in bytes.
 func (m *Map) Size() int64 { return m.entries[len(m.entries)-1].End() }
 
-// Entries returns the entries. The caller must not change them.
-func (m *Map) Entries() []Entry { return m.entries }
-
 // at returns the index of the entry that has the byte at an offset, or the number of entries behind the end.
 func (m *Map) at(offset int64) int {
 	return sort.Search(len(m.entries), func(i int) bool { return m.entries[i].End() > offset })

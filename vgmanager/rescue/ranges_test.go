@@ -33,7 +33,7 @@ func TestSetSplitsAndJoinsRanges(t *testing.T) {
 			for _, e := range test.set {
 				m.Set(e.Range, e.State, e.Number)
 			}
-			if diff := cmp.Diff(test.want, m.Entries()); diff != "" {
+			if diff := cmp.Diff(test.want, m.entries); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -52,7 +52,7 @@ func TestMissingJoinsWhatIsNotSaved(t *testing.T) {
 		t.Errorf("got %d, %d, %d bytes", m.Bytes(Saved), m.Bytes(Lost), m.Bytes(Pending))
 	}
 	m.Reset(0)
-	if diff := cmp.Diff([]Entry{saved(0, 10), pending(10, 20), saved(30, 70)}, m.Entries()); diff != "" {
+	if diff := cmp.Diff([]Entry{saved(0, 10), pending(10, 20), saved(30, 70)}, m.entries); diff != "" {
 		t.Error(diff)
 	}
 }

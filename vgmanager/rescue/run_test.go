@@ -337,7 +337,7 @@ func FuzzCopy(f *testing.F) {
 				p.Saved(m, next.Range)
 			}
 		}
-		for _, e := range m.Entries() {
+		for _, e := range m.entries {
 			for s := e.Start / sector; s < e.End()/sector; s++ {
 				if e.State == Pending || (e.State == Lost) != isBad[s] {
 					t.Fatalf("sector %d is %s", s, e.State)

@@ -189,7 +189,7 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := readerOf(t, noFailure, c.objects...)
-			users, err := AllUsers(t.Context(), live)
+			users, err := usersOf(t.Context(), live, scope{}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestAFailedReadOfSnapshotsHasNoLeftovers(t *testing.T) {
 				return nil
 			}, logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"), snapshotOf("1"),
 				logicalVolumeOf("pvc-1"))
-			users, err := AllUsers(t.Context(), live)
+			users, err := usersOf(t.Context(), live, scope{}, false)
 			if err != nil {
 				t.Fatal(err)
 			}

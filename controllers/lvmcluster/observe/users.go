@@ -65,13 +65,8 @@ func (s scope) has(class string) bool {
 	return s.all() || class == s.class || class == "" && s.isDefault
 }
 
-// AllUsers returns the users of the storage. Like UsersOf it must read from the API server, because a stale cache could
-// miss a volume.
-func AllUsers(ctx context.Context, live client.Reader) (Users, error) {
-	return usersOf(ctx, live, scope{}, false)
-}
-
-// UsersOf returns the users of the device class of an LVMVolumeGroup.
+// UsersOf returns the users of the device class of an LVMVolumeGroup. It must read from the API server, because a stale
+// cache could miss a volume.
 func UsersOf(ctx context.Context, live client.Reader, group *lvmv1alpha1.LVMVolumeGroup) (Users, error) {
 	return usersOf(ctx, live, scopeOf(group), false)
 }

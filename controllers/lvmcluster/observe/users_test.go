@@ -21,7 +21,7 @@ func TestTheReclaimPolicyRetainIsNamed(t *testing.T) {
 	live := memory.Builder().WithObjects(
 		volume("deleted", corev1.PersistentVolumeReclaimDelete),
 		volume("kept", corev1.PersistentVolumeReclaimRetain)).Build()
-	users, err := AllUsers(t.Context(), live)
+	users, err := usersOf(t.Context(), live, scope{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,11 +39,6 @@ func (a *Accumulator) False(conditionType, reason, message string) {
 	a.put(conditionType, metav1.ConditionFalse, reason, message)
 }
 
-// Unknown sets a condition to Unknown.
-func (a *Accumulator) Unknown(conditionType, reason, message string) {
-	a.put(conditionType, metav1.ConditionUnknown, reason, message)
-}
-
 func (a *Accumulator) put(conditionType string, status metav1.ConditionStatus, reason, message string) {
 	if len(message) > maxMessage {
 		message = message[:maxMessage]
