@@ -41,6 +41,7 @@ func TestLimitManyVolumesOnASmallArea(t *testing.T) {
 	s.ready()
 	s.ok(s.create("0"))
 	s.manyVolumes()
+	s.look() // The engine knows changes by others only after a report.
 	began := time.Now()
 	area := s.metadataArea()
 	t.Logf("a report of %d volumes took %s: %+v, reserve %d", manyVolumes, time.Since(began), area, area.Reserve())

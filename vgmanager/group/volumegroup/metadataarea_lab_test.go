@@ -151,12 +151,8 @@ func TestLimitManyArchives(t *testing.T) {
 	s.ok(err)
 	other := strings.Replace(strings.Replace(string(text), "\nvg1 {", "\nvg1_x {", 1), before.UUID,
 		"xxxxxx-xxxx-xxxx-xxxx-xxxx-xxxx-xxxxxx", 1)
-	s.Cleanup(func() {
-		files, _ := filepath.Glob(lvm.ArchiveDir + "vg1_*")
-		for _, f := range files {
-			_ = os.Remove(f)
-		}
-	})
+	removeArchives() // of the groups of other tests, which have this name
+	s.Cleanup(removeArchives)
 	start := time.Now().Add(-2 * archives * time.Second)
 	for i := range archives {
 		s.ok(writeAt(fmt.Sprintf("%svg1_%05d-%d.vg", lvm.ArchiveDir, i, i), text, start.Add(time.Duration(i)*time.Second)))
@@ -205,6 +201,13 @@ func TestLimitManyArchives(t *testing.T) {
 	s.unchanged("/dev/vg1/a", sum)
 	s.unchanged("/dev/vg1/b", sumB)
 	s.discard()
+}
+
+func removeArchives() {
+	files, _ := filepath.Glob(lvm.ArchiveDir + "vg1_*")
+	for _, f := range files {
+		_ = os.Remove(f)
+	}
 }
 
 // writeAt writes a file with a time.
