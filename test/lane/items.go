@@ -333,7 +333,7 @@ func bareItems() []Item {
 // bare returns the item of a suite on a flavor of host. The suite runs in the directory of its package, as with
 // `go test`.
 func bare(s suite, flavor string) Item {
-	name := s.name + "-" + flavor
+	name := strings.Replace(s.name+"-"+flavor, "devicesfile", "devfile", 1) // A lab's name has at most 32 characters.
 	place := slices.Index(flavors, flavor)
 	binary := strings.ReplaceAll(s.pkg, "/", "-")
 	i := Item{

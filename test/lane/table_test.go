@@ -88,6 +88,26 @@ func TestTheTableHasTheFlavorsOfTheLab(t *testing.T) {
 	}
 }
 
+// TestEachBareLabHasANameOfItsOwn: the lab refuses a name that is longer, and two labs with one name do not run.
+func TestEachBareLabHasANameOfItsOwn(t *testing.T) {
+	const longest = 32
+	names := map[string]string{}
+	for _, i := range bareItems() {
+		at := slices.Index(i.Command, "--name")
+		if at < 0 {
+			continue
+		}
+		name := i.Command[at+1]
+		if len(name) > longest || names[name] != "" {
+			t.Errorf("%s: the name %q of its lab is too long, or that of %s", i.Name, name, names[name])
+		}
+		names[name] = i.Name
+	}
+	if len(names) < len(bareSuites) {
+		t.Errorf("only %d items have labs", len(names))
+	}
+}
+
 func TestEachEndToEndPackageIsAnItem(t *testing.T) {
 	for dir := range tagged(t, "e2e") {
 		if !slices.ContainsFunc(All(), func(i Item) bool { return slices.Contains(i.Command, "./"+dir) }) {

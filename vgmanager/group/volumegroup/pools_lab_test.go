@@ -177,7 +177,9 @@ func (s *scene) repairFullMetadata(before v1alpha1.VGStatus) {
 func (s *scene) output(program string, args ...string) string {
 	s.Helper()
 	out, err := nodelvm.Command("/usr/sbin/"+program, args...).CombinedOutput()
-	s.ok(err)
+	if err != nil {
+		s.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
+	}
 	return string(out)
 }
 
