@@ -245,14 +245,14 @@ func (v *VG) UnusedImages(lv *LV) []*LV {
 	})
 }
 
-// ImagesLeft returns the names of the active images, data and metadata, of RAID volumes that are not active. A killed
-// activation or deactivation leaves them. LVM does not activate the volume meanwhile.
+// ImagesLeft returns the names of the images, data and metadata, that have a device while their RAID volume has none. A
+// killed activation or deactivation leaves them. LVM does not activate the volume meanwhile.
 func (v *VG) ImagesLeft() []string {
 	var names []string
 	for i := range v.Hidden {
 		part := &v.Hidden[i]
 		lv := v.LV(part.Parent)
-		if lv != nil && lv.IsRAID() && part.Attr.Active() && !lv.Attr.Active() && !lv.Attr.IsStateUnknown() {
+		if lv != nil && lv.IsRAID() && part.Attr.HasDevice() && !lv.Attr.HasDevice() {
 			names = append(names, part.Name)
 		}
 	}

@@ -250,6 +250,10 @@ func (a LVAttr) Suspended() bool { return strings.ContainsRune("sSM", rune(a.at(
 // suspended without a usable table.
 func (a LVAttr) IsStateUnknown() bool { return a.at(4) == 'X' }
 
+// HasDevice returns true if the kernel has a mapped device of the volume, also one without a usable table, which a
+// killed activation leaves.
+func (a LVAttr) HasDevice() bool { return a.Active() || a.IsStateUnknown() }
+
 // Open returns true if the volume is open.
 func (a LVAttr) Open() bool { return a.at(5) == 'o' }
 

@@ -12,7 +12,7 @@ func TestLVAttr(t *testing.T) {
 		"Vwi-aotz--": "volume active open",
 		"Vri-a-tz-k": "volume ro active skip",
 		"-wi-s-----": "active suspended",
-		"-wi-XX--X-": "",
+		"-wi-XX--X-": "device",
 	}
 	for attr, want := range tests {
 		var words []string
@@ -21,7 +21,7 @@ func TestLVAttr(t *testing.T) {
 			is   bool
 		}{
 			{"pool", attr.IsThinPool()}, {"volume", attr.IsThinVolume()}, {"ro", attr.ReadOnly()},
-			{"active", attr.Active()},
+			{"active", attr.Active()}, {"device", attr.HasDevice() && !attr.Active()},
 			{"open", attr.Open()}, {"suspended", attr.Suspended()}, {"skip", attr.SkipsActivation()},
 		} {
 			if f.is {

@@ -176,11 +176,13 @@ func (s *scene) repairFullMetadata(before v1alpha1.VGStatus) {
 
 func (s *scene) output(program string, args ...string) string {
 	s.Helper()
-	out, err := nodelvm.Command("/usr/sbin/"+program, args...).CombinedOutput()
-	if err != nil {
-		s.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
+	var stdout, stderr strings.Builder
+	command := nodelvm.Command("/usr/sbin/"+program, args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		s.Fatalf("%s %s: %v: %s%s", program, strings.Join(args, " "), err, &stdout, &stderr)
 	}
-	return string(out)
+	return stdout.String()
 }
 
 // scatter writes blocks all over a volume. Writes may fail, because that is what the test checks.

@@ -61,8 +61,14 @@ func TestScenePoolDataIsLeftActive(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 	s.sh("/usr/sbin/lvm", "lvchange", "--yes", "--activate", "y", "vg1/pool_tdata")
 	s.ready()
-	if s.hash(volume) != sum {
-		t.Fatal("the data has changed")
+	for _, name := range []string{"", "vg1-pool_tdata", "vg1-pool_tmeta"} {
+		if name != "" {
+			s.withoutTable(name)
+			s.ready()
+		}
+		if s.hash(volume) != sum {
+			t.Fatalf("%s: the data has changed", name)
+		}
 	}
 }
 

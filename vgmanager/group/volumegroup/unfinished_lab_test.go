@@ -120,6 +120,23 @@ func TestSceneImagesThatAKilledCommandLeftDoNotBlockTheirVolume(t *testing.T) {
 		})
 		s.unchanged("/dev/vg1/a", sum)
 	}
+
+	// A killed activation can leave a device without a table.
+	image := s.withoutTable("vg1-a_rimage_0")
+	if err := nodelvm.Command("/usr/sbin/lvm", "lvchange", "--activate", "y", "vg1/a").Run(); err == nil {
+		t.Errorf("LVM activates the volume beside %s: this shows nothing", image)
+	}
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+}
+
+// withoutTable deactivates the volume group, and gives the mapped device of a volume back, without a table.
+func (s *scene) withoutTable(name string) string {
+	s.Helper()
+	uuid := strings.TrimSpace(s.output("dmsetup", "info", "-c", "--noheadings", "-o", "uuid", name))
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.sh("/usr/sbin/dmsetup", "create", name, "--notable", "--uuid", uuid)
+	return name
 }
 
 // TestSceneUnfinishedPoolIsCreated has what a killed lvcreate leaves of a thin pool: the spare for its metadata under a

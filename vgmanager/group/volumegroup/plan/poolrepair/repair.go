@@ -191,7 +191,7 @@ func metadataExtension(vg *lvm.VG, pool *lvm.ThinPool) state.Action {
 }
 
 // ComponentLeft returns the deactivation of the metadata volume that a killed inspection left active, or of the data
-// volume that a killed deactivation of the pool left. LVM does not activate the pool meanwhile.
+// volume that a killed activation or deactivation of the pool left. LVM does not activate the pool meanwhile.
 func ComponentLeft(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action {
 	if d.Spec.ThinPoolConfig == nil || s.Pool.Inspection != nil && s.Pool.Inspection.Running {
 		return state.Action{}
@@ -200,10 +200,10 @@ func ComponentLeft(d state.Desired, s state.NodeState, vg *lvm.VG) state.Action 
 	if vg.IsPoolActive(name) {
 		return state.Action{}
 	}
-	if metadata := vg.PoolMetadata(name); metadata != nil && metadata.Attr.Active() {
+	if metadata := vg.PoolMetadata(name); metadata != nil && metadata.Attr.HasDevice() {
 		return state.Action{Kind: state.CloseMetadata, Change: lvm.ThinMetadataDeactivate{VG: vg.Name, Pool: name}}
 	}
-	if data := vg.PoolData(name); data != nil && data.Attr.Active() {
+	if data := vg.PoolData(name); data != nil && data.Attr.HasDevice() {
 		return state.Action{Kind: state.CloseData, Change: lvm.LVDeactivate{VG: vg.Name, Names: []string{data.Name}}}
 	}
 	return state.Action{}

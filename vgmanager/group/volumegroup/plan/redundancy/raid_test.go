@@ -39,6 +39,7 @@ func TestImagesThatAKilledCommandLeftAreDeactivated(t *testing.T) {
 		want   []string
 	}{
 		"the volume is inactive":   {"rwi---r---", images("iwi-a-r---"), []string{"a_rimage_0", "a_rmeta_0"}},
+		"an image without a table": {"rwi---r---", images("iwi-XXr-r-"), []string{"a_rimage_0", "a_rmeta_0"}},
 		"the volume is active":     {"rwi-a-r---", images("iwi-aor---"), nil},
 		"the volume is suspended":  {"rwi-s-r---", images("iwi-a-r---"), nil},
 		"its state is not known":   {"rwi-X-r---", images("iwi-a-r---"), nil},
