@@ -284,8 +284,8 @@ func explainType(d Device) []Reason {
 	case d.Type == "rom":
 		return one(UnsupportedType, "is an optical drive")
 	case d.PartitionTable == dasd:
-		return one(UnsupportedType, "is a DASD, whose format a physical volume would overwrite: use a partition of it, "+
-			"which `fdasd --auto %s` creates", d.Name)
+		return one(UnsupportedType, "is a DASD, whose format a physical volume would overwrite: use a partition of "+
+			"it, which `fdasd --auto %s` creates", d.Name)
 	case d.Type == "loop" && strings.Contains(d.BackingFile, "plugins/kubernetes.io"):
 		return one(KubernetesLoop, "is a loop device that the kubelet created on %s", d.BackingFile)
 	case d.Guest:
