@@ -3,6 +3,7 @@ package olm
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -36,6 +38,17 @@ const (
 	SingleNamespace Mode = "SingleNamespace"
 	AllNamespaces   Mode = "AllNamespaces"
 )
+
+// AddMonitoring lets the Prometheus Operator of a cluster that is not OpenShift read the metrics, as
+// docs/how-to/monitor.md says.
+func (c Cluster) AddMonitoring(ctx context.Context) error {
+	root, err := lab.Root()
+	if err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, nil, "apply", "-k", filepath.Join(root, "monitoring", "prometheus-operator"))
+	return err
+}
 
 // Serve creates the catalog Source with an image, or updates its image, and waits until OLM reads it.
 func (c Cluster) Serve(ctx context.Context, image string) error { return c.ServeAs(ctx, Source, image) }

@@ -189,6 +189,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			cluster.Run(ctx, "patch", "subscription", olm.PackageName, "-n",
 				story.OperatorNamespace, "--type=merge", "--patch", patch)
 		}
+		Expect(c.AddMonitoring(ctx)).To(Succeed())
 		is(alertrules.DefaultRunbooks)
 		configure(
 			`{"spec":{"config":{"env":[{"name":"RUNBOOK_BASE_URL","value":"https://runbooks.example.com/lvms"}]}}}`)

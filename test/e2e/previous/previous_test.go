@@ -214,6 +214,7 @@ func (u *upgrade) upgrades(ctx SpecContext) {
 	}).WithContext(ctx).
 		Should(Succeed(), "the agent is the new one")
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
+	Expect(u.AddMonitoring(ctx)).To(Succeed()) // On OpenShift, the operator does.
 	Eventually(func() (string, error) {
 		return u.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace,
 			"-o", "jsonpath={.metadata.ownerReferences[*].kind}")
