@@ -11,8 +11,8 @@ const (
 	ClassTagPrefix = "lvms.class="
 	// NodeTagPrefix precedes the node in the LVM tag that says where a volume group is in use.
 	NodeTagPrefix = "lvms.node="
-	// NoPoolTag is the LVM tag of a volume group that the product made for a thin pool, until the pool is complete.
-	// Until then nobody has a volume in the group, so what a killed lvcreate left in it is removed.
+	// NoPoolTag is the LVM tag of a volume group from before the creation of its thin pool until the pool is complete.
+	// It is set while the group has no volume that could be a step of that, so what a killed lvcreate left is known.
 	NoPoolTag = "lvms.no-pool"
 	// The LVM tags of a logical volume: the UID of its LogicalVolume, its PersistentVolume or VolumeSnapshotContent,
 	// and the namespace and name of the claim or VolumeSnapshot that it was made for. ClusterTagPrefix is on it too.

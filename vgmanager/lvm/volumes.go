@@ -255,9 +255,9 @@ func FullNames(vg string, names []string) string {
 	return fmt.Sprintf("%s and %d more", FullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
 }
 
-// LVRemoveUnfinished removes plain logical volumes (LV.IsPlain) of a volume group with a tag, which says that nobody
-// uses its volumes yet. It reads the volume group again, and removes nothing and returns ErrInvalid if the group does
-// not have the tag or one of the volumes is not plain, and ErrNotFound if one does not exist.
+// LVRemoveUnfinished removes plain logical volumes (LV.IsPlain) of a volume group with a tag, which says that they are
+// steps of a creation that was killed. It reads the volume group again, and removes nothing and returns ErrInvalid if
+// the group does not have the tag or one of the volumes is not plain, and ErrNotFound if one does not exist.
 //
 // It passes --yes, because LVM asks about active volumes.
 type LVRemoveUnfinished struct {

@@ -147,23 +147,30 @@ func TestSceneUnfinishedPoolIsCreated(t *testing.T) {
 		spec.DeviceSelector = byPath(s.disks[:2]...)
 		return spec
 	})
-	c := &crashingRunner{real: s.runner, next: 2, mode: "before"}
-	s.bootOver(c)
-	s.converge("the death of the agent", func(v1alpha1.VGStatus) bool {
-		dead, _ := c.isDead()
-		return dead
-	})
-	if _, said := c.isDead(); !slices.Equal(said, []string{"lvcreate"}) {
-		t.Fatalf("the agent was killed at %v", said)
-	}
-	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "vg1")
-	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "pool", "vg1")
-	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "mine", "vg1")
-	s.boot()
-	s.ready()
-	s.wantVolumes("mine", "pool")
-	if tags := s.output("vgs", "--noheadings", "-o", "vg_tags", "vg1"); strings.Contains(tags, wellknown.NoPoolTag) {
-		t.Errorf("the volume group has the tags %s", tags)
+	for _, what := range []string{"a new group", "the group of a pool that was removed"} {
+		c := &crashingRunner{real: s.runner, next: 2, mode: "before"}
+		s.bootOver(c)
+		s.converge("the death of the agent", func(v1alpha1.VGStatus) bool {
+			dead, _ := c.isDead()
+			return dead
+		})
+		if _, said := c.isDead(); !slices.Equal(said, []string{"lvcreate"}) {
+			t.Fatalf("%s: the agent was killed at %v", what, said)
+		}
+		s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "vg1")
+		s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "pool", "vg1")
+		if what == "a new group" {
+			s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "mine", "vg1")
+		}
+		s.boot()
+		s.ready()
+		s.wantVolumes("mine", "pool")
+		if tags := s.output("vgs", "--noheadings", "-o", "vg_tags", "vg1"); strings.Contains(tags, wellknown.NoPoolTag) {
+			t.Errorf("%s: the volume group has the tags %s", what, tags)
+		}
+		if what == "a new group" {
+			s.sh("/usr/sbin/lvm", "lvremove", "--yes", "vg1/pool")
+		}
 	}
 	s.sh("/usr/sbin/lvm", "lvcreate", "--extents", "1", "--name", "lvol9", "vg1")
 	s.look()

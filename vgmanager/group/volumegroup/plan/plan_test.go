@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
@@ -43,6 +45,18 @@ func group(letters ...string) lvm.VG {
 		vg.Size += 10 * gib
 	}
 	vg.Free = vg.Size
+	return vg
+}
+
+// withoutPool adds the tag of a group whose pool is about to be created.
+func withoutPool(vg lvm.VG) lvm.VG {
+	vg.Tags = append(slices.Clone(vg.Tags), wellknown.NoPoolTag)
+	return vg
+}
+
+// with adds a volume.
+func with(vg lvm.VG, lv lvm.LV) lvm.VG {
+	vg.LVs = append(vg.LVs, lv)
 	return vg
 }
 
@@ -305,9 +319,23 @@ func TestPlan(t *testing.T) {
 			spec: thick, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
 			want: "Progressing PublishClass",
 		},
-		"a pool is made": {
+		"the group is tagged before a pool is made": {
 			spec: thin, seen: state.NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}},
+			want: "Progressing TagVolumeGroup",
+		},
+		"a pool is made": {
+			spec: thin, seen: state.NodeState{Report: report(withoutPool(group("b"))), Devices: []device.Device{disk("b")}},
 			want: "Progressing CreateThinPool",
+		},
+		"a pool is made beside a volume that could be left of one": {
+			spec: thin, seen: state.NodeState{Report: report(with(group("b"), lvm.LV{Name: "lvol0", Attr: "-wi-a-----"})),
+				Devices: []device.Device{disk("b")}},
+			want: "Progressing CreateThinPool",
+		},
+		"the tag is removed when the pool is complete": {
+			spec: thin,
+			seen: state.NodeState{Report: report(withPool(withoutPool(group("b")))), Devices: []device.Device{disk("b")}},
+			want: "Progressing TagVolumeGroup",
 		},
 		"a thin class is published with its pool": {
 			spec: thin, seen: state.NodeState{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -26,6 +27,10 @@ func Action(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
 	if vg.LV(config.Name) == nil {
 		if classspec.Stripes(config.Stripes) > 1 && stripedSize(config, vg) == 0 {
 			return state.Action{}
+		}
+		if !vg.HasTag(wellknown.NoPoolTag) && len(leftOf(config, vg)) == 0 {
+			return state.Action{Kind: state.TagVG,
+				Change: lvm.VGChangeTags{VG: vg.Name, Add: []string{wellknown.NoPoolTag}}}
 		}
 		return state.Action{Kind: state.CreatePool, Change: Options(config, vg)}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// GroupTags returns the tags of a new volume group.
+// GroupTags returns the tags of a new volume group. NoPoolTag saves the command that sets it before the pool is created
+// (Action).
 func GroupTags(d state.Desired) []string {
 	tags := ownership.OwnerTags(d)
 	if d.Spec.ThinPoolConfig != nil {
