@@ -96,7 +96,7 @@ var rules = []rule{
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/disk/smart", ours: []string{"api", "internal/metrics", "vgmanager/machine"}, never: agent},
 	// It must not start programs or ask the API server: it runs when both may be unavailable.
-	{folder: "vgmanager/rescue", ours: []string{"vgmanager/machine/bounded"},
+	{folder: "vgmanager/rescue", ours: []string{"vgmanager/machine/blockdevice", "vgmanager/machine/bounded"},
 		never: append([]string{module + "api", module + "vgmanager/machine/host"}, kubernetes...)},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
 	{folder: "vgmanager/csinode", ours: []string{"api", "internal/liveness", "internal/volume", "vgmanager/lvm",

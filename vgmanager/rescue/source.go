@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -43,8 +43,30 @@ type Source struct {
 	close func() error
 }
 
-// OpenSource opens a block device for reading. If nothing uses the device, nothing can mount it until it is closed.
+// OpenSource opens a block device for reading. If nothing uses the device, nothing can mount it until it is closed. It
+// returns errStuck if the device is not open after hangLimit time limits of a read: other programs that wait for the
+// device can block it.
 func OpenSource(path string, limit time.Duration) (*Source, error) {
+	type opened struct {
+		source *Source
+		err    error
+	}
+	result := make(chan opened, 1)
+	go func() {
+		s, err := openSource(path, limit)
+		result <- opened{s, err}
+	}()
+	timer := time.NewTimer(hangLimit * limit)
+	defer timer.Stop()
+	select {
+	case o := <-result:
+		return o.source, o.err
+	case <-timer.C:
+		return nil, fmt.Errorf("open the source %s: %w", path, errStuck) // The program ends, and with it the open device.
+	}
+}
+
+func openSource(path string, limit time.Duration) (*Source, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode()&(os.ModeDevice|os.ModeCharDevice) != os.ModeDevice {
 		err = fmt.Errorf("%s is not a block device", path)
@@ -83,10 +105,11 @@ func (s *Source) measure(f *os.File) error {
 		return fmt.Errorf("read the logical block size: %w", err)
 	}
 	s.sector = int64(sector)
-	if s.size, err = f.Seek(0, io.SeekEnd); err != nil {
-		return err
+	size, err := blockdevice.Size(f)
+	if err != nil {
+		return fmt.Errorf("read the size: %w", err)
 	}
-	if s.size == 0 || s.size%s.sector != 0 {
+	if s.size = int64(size); s.size == 0 || s.size%s.sector != 0 {
 		return fmt.Errorf("has a size of %d bytes with blocks of %d bytes", s.size, s.sector)
 	}
 	return nil

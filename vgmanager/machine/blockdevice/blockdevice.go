@@ -43,8 +43,8 @@ func check(f *os.File, id Identity) error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK || number != id.Number {
 		return fmt.Errorf("%s is device %s, not %s: run on the node: udevadm trigger", id.Path, number, id.Number)
 	}
-	var size uint64
-	if err := Ioctl(f, unix.BLKGETSIZE64, unsafe.Pointer(&size)); err != nil {
+	size, err := Size(f)
+	if err != nil {
 		return fmt.Errorf("read the size of %s: %w", id.Path, err)
 	}
 	if size != id.Size {
@@ -52,6 +52,14 @@ func check(f *os.File, id Identity) error {
 			id.Path)
 	}
 	return nil
+}
+
+// Size returns the size of a device in bytes. It does not wait for the lock of the device's inode, as lseek(2) does, so
+// it also answers while the device does not.
+func Size(f *os.File) (uint64, error) {
+	var size uint64
+	err := Ioctl(f, unix.BLKGETSIZE64, unsafe.Pointer(&size))
+	return size, err
 }
 
 // Ioctl calls ioctl(2).
