@@ -62,7 +62,8 @@ func OpenSource(path string, limit time.Duration) (*Source, error) {
 	case o := <-result:
 		return o.source, o.err
 	case <-timer.C:
-		return nil, fmt.Errorf("open the source %s: %w", path, errStuck) // The program ends, and with it the open device.
+		// The program ends, and closes the device if it is opened after all.
+		return nil, fmt.Errorf("open the source %s: %w", path, errStuck)
 	}
 }
 
