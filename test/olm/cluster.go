@@ -41,12 +41,19 @@ const (
 
 // AddMonitoring lets the Prometheus Operator of a cluster that is not OpenShift read the metrics, as
 // docs/how-to/monitor.md says.
-func (c Cluster) AddMonitoring(ctx context.Context) error {
+func (c Cluster) AddMonitoring(ctx context.Context) error { return c.monitoring(ctx, "apply") }
+
+// RemoveMonitoring deletes what AddMonitoring has added.
+func (c Cluster) RemoveMonitoring(ctx context.Context) error {
+	return c.monitoring(ctx, "delete", "--ignore-not-found")
+}
+
+func (c Cluster) monitoring(ctx context.Context, command ...string) error {
 	root, err := lab.Root()
 	if err != nil {
 		return err
 	}
-	_, err = c.Kubectl(ctx, nil, "apply", "-k", filepath.Join(root, "monitoring", "prometheus-operator"))
+	_, err = c.Kubectl(ctx, nil, append(command, "-k", filepath.Join(root, "monitoring", "prometheus-operator"))...)
 	return err
 }
 

@@ -354,6 +354,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
 		Expect(c.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
+		Expect(c.RemoveMonitoring(ctx)).To(Succeed())
 		// OLM does not delete the CRDs of an operator. The administrator deletes them and the catalog.
 		for _, args := range []string{
 			"delete catalogsource.operators.coreos.com --all -n olm",

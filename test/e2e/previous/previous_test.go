@@ -299,6 +299,7 @@ func (u *upgrade) removes(ctx SpecContext) {
 	lvmCluster.Name = clusterName
 	Expect(u.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 	Expect(u.Unsubscribe(ctx)).To(Succeed())
+	Expect(u.RemoveMonitoring(ctx)).To(Succeed())
 	u.base.Run(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")
 	u.base.Run(ctx, "delete", "--timeout=60s", "crd", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
 		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "lvmrecoveries.lvm.topolvm.io",
