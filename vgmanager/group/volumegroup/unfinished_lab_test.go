@@ -148,7 +148,11 @@ func TestSceneUnfinishedPoolIsCreated(t *testing.T) {
 		return spec
 	})
 	for _, what := range []string{"a new group", "the group of a pool that was removed"} {
-		c := &crashingRunner{real: s.runner, next: 2, mode: "before"}
+		lvcreate := 2 // after the tag
+		if what == "a new group" {
+			lvcreate++
+		}
+		c := &crashingRunner{real: s.runner, next: lvcreate, mode: "before"}
 		s.bootOver(c)
 		s.converge("the death of the agent", func(v1alpha1.VGStatus) bool {
 			dead, _ := c.isDead()

@@ -87,9 +87,9 @@ var order = []subject{
 	// Requests for single devices, and the removal of lost ones, once the volumes are active.
 	{always, func(n situation) due { return n.requests.Actions }},
 	{always, func(n situation) due { return due{redundancy.Refresh(n.s, n.vg)} }},
-	{hasPool, func(n situation) due { return due{thinpool.Unfinished(n.desired.Spec.ThinPoolConfig, n.vg)} }},
+	{hasPool, func(n situation) due { return due{thinpool.Unfinished(n.desired.Spec.ThinPoolConfig, n.s, n.vg)} }},
 	// The pool gets space before anything frees some of it.
-	{hasPool, func(n situation) due { return due{thinpool.Action(n.desired.Spec.ThinPoolConfig, n.vg)} }},
+	{hasPool, func(n situation) due { return due{thinpool.Action(n.desired.Spec.ThinPoolConfig, n.s, n.vg)} }},
 	{hasPool, func(n situation) due { return due{poolspace.Action(n.desired, n.s, n.vg)} }},
 	// What takes long, or removes volumes, is last.
 	{isSettled, func(n situation) due { return due{orphans.Action(n.desired, n.s, n.vg)} }},

@@ -122,7 +122,7 @@ func planCreation(d state.Desired, s state.NodeState, c selection.Choice) state.
 	case len(c.Candidates) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = state.Action{Kind: state.CreateVG, Target: state.Devices(c.Candidates), Change: lvm.VGCreate{
-			Name: d.Name, Devices: device.Names(c.Candidates), Tags: thinpool.GroupTags(d),
+			Name: d.Name, Devices: device.Names(c.Candidates), Tags: ownership.OwnerTags(d),
 			MetadataSize: members.MetadataSize(c.Candidates, nil)}}
 	case c.Waiting:
 		p.State = v1alpha1.VGStatusProgressing

@@ -155,12 +155,12 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 		vg.LVs[0].ChunkSize = 128 << 10
 		vg.LVs[0].DataPercent = &full
 	})
-	if got := thinpool.Action(config, &vg); got.Kind != state.ExtendPool || sizeOf(got) <= largest-gib ||
+	if got := thinpool.Action(config, state.NodeState{}, &vg); got.Kind != state.ExtendPool || sizeOf(got) <= largest-gib ||
 		sizeOf(got) > largest {
 		t.Errorf("got %+v, want at most %d", got, largest)
 	}
 	vg.LVs[0].Size = largest
-	if got := thinpool.Action(config, &vg); got.Kind != state.Nothing {
+	if got := thinpool.Action(config, state.NodeState{}, &vg); got.Kind != state.Nothing {
 		t.Errorf("got %+v", got)
 	}
 	problems := thinpool.CannotGrow(state.Desired{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
@@ -250,13 +250,13 @@ func TestAutoExtend(t *testing.T) {
 	}
 	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
 	for name, tt := range tests {
-		if a := thinpool.Action(config, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+		if a := thinpool.Action(config, state.NodeState{}, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(d, &tt.vg, tt.vg.ThinPool("pool"))
 		wantProblem(t, name, problems, tt.says)
 	}
-	if a := thinpool.Action(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
+	if a := thinpool.Action(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}, state.NodeState{},
 		&[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != state.Nothing {
 		t.Errorf("a pool without autoExtend grows: %+v", a)
 	}
@@ -287,7 +287,7 @@ func TestDiscardsFollowTheSpec(t *testing.T) {
 				tt.pool(&vg.LVs[0])
 			}
 		})
-		a := thinpool.Action(config, &vg)
+		a := thinpool.Action(config, state.NodeState{}, &vg)
 		discards, _ := a.Change.(lvm.ThinPoolSetDiscards)
 		if discards.Mode != tt.want || (a.Kind == state.SetDiscards) != (tt.want != "") {
 			t.Errorf("%s: got %+v", name, a)
@@ -343,7 +343,7 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)
-		if a := thinpool.Action(tt.config, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+		if a := thinpool.Action(tt.config, state.NodeState{}, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,

@@ -54,7 +54,7 @@ func TestAStripedPoolIsExtendedOverAllStripes(t *testing.T) {
 		"full, one has space":    {extending, stripedPool(disksOf(0, 200), 1800, 85), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := thinpool.Action(test.spec.ThinPoolConfig, test.vg)
+			a := thinpool.Action(test.spec.ThinPoolConfig, state.NodeState{}, test.vg)
 			size := sizeOf(a)
 			if size/extent != test.want || (a.Kind == state.ExtendPool) != (test.want > 0) || size%(2*extent) != 0 {
 				t.Errorf("got %s %d", a.Kind, size/extent)

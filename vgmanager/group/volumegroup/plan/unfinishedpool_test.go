@@ -48,7 +48,7 @@ func TestWhatAKilledCreationOfAPoolLeavesIsRemoved(t *testing.T) {
 			if !test.noTag {
 				vg.Tags = append(vg.Tags, wellknown.NoPoolTag)
 			}
-			got := thinpool.Unfinished(config, &vg)
+			got := thinpool.Unfinished(config, state.NodeState{}, &vg)
 			if len(test.removes) > 0 {
 				change, ok := got.Change.(lvm.LVRemoveUnfinished)
 				if !ok || got.Kind != state.RemoveUnfinished || !slices.Equal(change.Names, test.removes) {
@@ -60,6 +60,24 @@ func TestWhatAKilledCreationOfAPoolLeavesIsRemoved(t *testing.T) {
 				t.Errorf("got %+v, want %q", got, test.kind)
 			}
 		})
+	}
+}
+
+// TestAVolumeIsNotTakenForAStepWhileThePoolCannotBeCreated: the tag goes with the first failure, and does not come back.
+func TestAVolumeIsNotTakenForAStepWhileThePoolCannotBeCreated(t *testing.T) {
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}
+	s := state.NodeState{}
+	s.Records.Failures = []state.Failure{{Kind: state.CreatePool, Err: errors.New("no thin-pool target")}}
+	vg := group("a")
+	vg.Tags = append(vg.Tags, wellknown.NoPoolTag)
+	vg.LVs = []lvm.LV{{Name: "lvol0", Attr: "-wi-a-----"}}
+	change, ok := thinpool.Unfinished(config, s, &vg).Change.(lvm.VGChangeTags)
+	if !ok || !slices.Equal(change.Remove, []string{wellknown.NoPoolTag}) {
+		t.Errorf("got %+v, want the removal of the tag", change)
+	}
+	untagged := group("a")
+	if got := thinpool.Action(config, s, &untagged); got.Kind != state.CreatePool {
+		t.Errorf("got %+v, want the creation without the tag", got)
 	}
 }
 

@@ -23,12 +23,12 @@ const maxChunk lvm.Bytes = 1 << 30
 
 // Action creates the pool, extends it after its volume group was extended and before it is full, and sets its mode
 // of discards.
-func Action(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
+func Action(config *v1alpha1.ThinPoolConfig, s state.NodeState, vg *lvm.VG) state.Action {
 	if vg.LV(config.Name) == nil {
 		if classspec.Stripes(config.Stripes) > 1 && stripedSize(config, vg) == 0 {
 			return state.Action{}
 		}
-		if !vg.HasTag(wellknown.NoPoolTag) && len(leftOf(config, vg)) == 0 {
+		if !vg.HasTag(wellknown.NoPoolTag) && len(leftOf(config, vg)) == 0 && !creationFailed(s) {
 			return state.Action{Kind: state.TagVG,
 				Change: lvm.VGChangeTags{VG: vg.Name, Add: []string{wellknown.NoPoolTag}}}
 		}
@@ -254,7 +254,7 @@ func Problems(d state.Desired, s state.NodeState, vg *lvm.VG) []state.Problem {
 	name := fmt.Sprintf("%s/%s on node %s", d.Name, config.Name, d.Node)
 	pool := vg.ThinPool(config.Name)
 	switch {
-	case pool == nil && Unfinished(config, vg).Kind == state.RemoveUnfinished:
+	case pool == nil && Unfinished(config, s, vg).Kind == state.RemoveUnfinished:
 		return nil
 	case pool == nil:
 		return []state.Problem{Problem(nil, v1alpha1.ReasonThinPoolMisconfigured,

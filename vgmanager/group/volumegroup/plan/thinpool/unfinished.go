@@ -1,30 +1,22 @@
 package thinpool
 
 import (
+	"slices"
+
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
-	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/ownership"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// GroupTags returns the tags of a new volume group. NoPoolTag saves the command that sets it before the pool is created
-// (Action).
-func GroupTags(d state.Desired) []string {
-	tags := ownership.OwnerTags(d)
-	if d.Spec.ThinPoolConfig != nil {
-		tags = append(tags, wellknown.NoPoolTag)
-	}
-	return tags
-}
-
-// Unfinished removes what a killed lvcreate left of a pool that it was creating, so that the pool can be created, and
-// the tag NoPoolTag when the pool is complete.
-func Unfinished(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
+// Unfinished removes what a killed lvcreate left of a pool that it was creating, so that the pool can be created. It
+// removes the tag NoPoolTag when the pool is complete, and when its creation failed: LVM has removed its steps then, and
+// a volume that somebody creates while the pool cannot be created is not one of them.
+func Unfinished(config *v1alpha1.ThinPoolConfig, s state.NodeState, vg *lvm.VG) state.Action {
 	if !vg.HasTag(wellknown.NoPoolTag) {
 		return state.Action{}
 	}
-	if vg.ThinPool(config.Name) != nil {
+	if vg.ThinPool(config.Name) != nil || creationFailed(s) {
 		return state.Action{Kind: state.TagVG,
 			Change: lvm.VGChangeTags{VG: vg.Name, Remove: []string{wellknown.NoPoolTag}}}
 	}
@@ -33,6 +25,11 @@ func Unfinished(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) state.Action {
 			Change: lvm.LVRemoveUnfinished{VG: vg.Name, Tag: wellknown.NoPoolTag, Names: left}}
 	}
 	return state.Action{}
+}
+
+// creationFailed returns true if the last attempt to create the pool failed in this process.
+func creationFailed(s state.NodeState) bool {
+	return slices.ContainsFunc(s.Records.Failures, func(f state.Failure) bool { return f.Kind == state.CreatePool })
 }
 
 // leftOf returns the names of the volumes that are steps of the creation of a pool: the spare for its metadata, which
