@@ -63,7 +63,8 @@ func TestWhatAKilledCreationOfAPoolLeavesIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAVolumeIsNotTakenForAStepWhileThePoolCannotBeCreated: the tag goes with the first failure, and does not come back.
+// TestAVolumeIsNotTakenForAStepWhileThePoolCannotBeCreated: the tag is removed after the first failure, and not added
+// again.
 func TestAVolumeIsNotTakenForAStepWhileThePoolCannotBeCreated(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}
 	s := state.NodeState{}

@@ -10,8 +10,8 @@ import (
 )
 
 // Unfinished removes what a killed lvcreate left of a pool that it was creating, so that the pool can be created. It
-// removes the tag NoPoolTag when the pool is complete, and when its creation failed: LVM has removed its steps then, and
-// a volume that somebody creates while the pool cannot be created is not one of them.
+// removes the tag NoPoolTag when the pool is complete, and when its creation failed: LVM has removed its steps then,
+// and a volume that somebody creates while the pool cannot be created is not one of them.
 func Unfinished(config *v1alpha1.ThinPoolConfig, s state.NodeState, vg *lvm.VG) state.Action {
 	if !vg.HasTag(wellknown.NoPoolTag) {
 		return state.Action{}
