@@ -17,6 +17,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
+// none is the state of a node on which nothing failed.
+var none state.NodeState
+
 func TestPlanOfARemoval(t *testing.T) {
 	thin := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
 	foreignGroup := edit(withPool(group("b"), "a"), func(vg *lvm.VG) { vg.Tags = nil })
@@ -155,7 +158,7 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 		vg.LVs[0].ChunkSize = 128 << 10
 		vg.LVs[0].DataPercent = &full
 	})
-	if got := thinpool.Action(config, state.NodeState{}, &vg); got.Kind != state.ExtendPool || sizeOf(got) <= largest-gib ||
+	if got := thinpool.Action(config, none, &vg); got.Kind != state.ExtendPool || sizeOf(got) <= largest-gib ||
 		sizeOf(got) > largest {
 		t.Errorf("got %+v, want at most %d", got, largest)
 	}
@@ -250,7 +253,7 @@ func TestAutoExtend(t *testing.T) {
 	}
 	d := testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
 	for name, tt := range tests {
-		if a := thinpool.Action(config, state.NodeState{}, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+		if a := thinpool.Action(config, none, &tt.vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(d, &tt.vg, tt.vg.ThinPool("pool"))
@@ -343,7 +346,7 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)
-		if a := thinpool.Action(tt.config, state.NodeState{}, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
+		if a := thinpool.Action(tt.config, none, &vg); a.Kind != tt.want.kind || sizeOf(a) != tt.want.size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, sizeOf(a), tt.want.kind, tt.want.size)
 		}
 		problems := thinpool.CannotGrow(testDesired(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/recovery"
@@ -25,14 +24,7 @@ const maxChunk lvm.Bytes = 1 << 30
 // of discards.
 func Action(config *v1alpha1.ThinPoolConfig, s state.NodeState, vg *lvm.VG) state.Action {
 	if vg.LV(config.Name) == nil {
-		if classspec.Stripes(config.Stripes) > 1 && stripedSize(config, vg) == 0 {
-			return state.Action{}
-		}
-		if !vg.HasTag(wellknown.NoPoolTag) && len(leftOf(config, vg)) == 0 && !creationFailed(s) {
-			return state.Action{Kind: state.TagVG,
-				Change: lvm.VGChangeTags{VG: vg.Name, Add: []string{wellknown.NoPoolTag}}}
-		}
-		return state.Action{Kind: state.CreatePool, Change: Options(config, vg)}
+		return creation(config, s, vg)
 	}
 	pool := vg.ThinPool(config.Name)
 	if pool == nil || pool.CheckNeeded || pool.Health != "" && pool.Health != OutOfData {

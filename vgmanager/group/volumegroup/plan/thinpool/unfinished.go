@@ -5,9 +5,22 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan/state"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
+
+// creation creates the pool. Before its first attempt, it tags the group, if no volume could be taken for a step of it.
+func creation(config *v1alpha1.ThinPoolConfig, s state.NodeState, vg *lvm.VG) state.Action {
+	switch {
+	case classspec.Stripes(config.Stripes) > 1 && stripedSize(config, vg) == 0:
+		return state.Action{}
+	case !vg.HasTag(wellknown.NoPoolTag) && len(leftOf(config, vg)) == 0 && !creationFailed(s):
+		return state.Action{Kind: state.TagVG,
+			Change: lvm.VGChangeTags{VG: vg.Name, Add: []string{wellknown.NoPoolTag}}}
+	}
+	return state.Action{Kind: state.CreatePool, Change: Options(config, vg)}
+}
 
 // Unfinished removes what a killed lvcreate left of a pool that it was creating, so that the pool can be created. It
 // removes the tag NoPoolTag when the pool is complete, and when its creation failed: LVM has removed its steps then,
