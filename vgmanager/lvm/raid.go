@@ -2,11 +2,11 @@ package lvm
 
 // LVRepair replaces the images of a RAID volume that are on missing physical volumes. The new images are on
 // allocatable physical volumes without an image of the volume. The kernel synchronizes them (LV.SyncPercent) while
-// the volume stays in use. If no image is missing, it is not an error. LVRepair returns ErrNoSpace and changes
-// nothing if there is no such free space, ErrInvalid if the volume is not a RAID volume, and ErrMissingPV if the
-// volume has lost more images than its level tolerates, or if a physical volume is missing whose loss is not accepted
-// (AcceptLoss): LVM would also replace the images on that one, and mark it as missing for good (lvconvert.c,
-// handles_missing_pvs).
+// the volume stays in use. If no image is missing, it is not an error. LVM refuses it while the volume is not in sync
+// (raid_manip.c, _lv_raid_replace). LVRepair returns ErrNoSpace and changes nothing if there is no such free space,
+// ErrInvalid if the volume is not a RAID volume, and ErrMissingPV if the volume has lost more images than its level
+// tolerates, or if a physical volume is missing whose loss is not accepted (AcceptLoss): LVM would also replace the
+// images on that one, and mark it as missing for good (lvconvert.c, handles_missing_pvs).
 //
 // It passes --yes: LVM asks whether to replace the failed images with a full resync, and without a terminal takes
 // "no" as the answer. It does not pass --force.

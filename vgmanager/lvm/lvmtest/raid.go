@@ -28,25 +28,24 @@ func lvRepair(node *Node, c lvm.LVRepair) error {
 	if err != nil {
 		return err
 	}
-	v := g.lvs[c.Name]
-	switch {
-	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
-	case v.kind != 'r':
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrInvalid)
+	v, err := g.volume(c.VG, c.Name)
+	if err != nil {
+		return err
 	}
 	lost := g.lostImages(v)
-	if len(lost) > bears(v) {
+	switch {
+	case v.kind != 'r':
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrInvalid)
+	case v.SyncPercent != nil && *v.SyncPercent < 100:
+		return fmt.Errorf("logical volume %s/%s is not in sync", c.VG, c.Name)
+	case len(lost) > bears(v):
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
 	for _, number := range lost {
 		if err := g.replace(v, number); err != nil {
 			return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 		}
-	}
-	if len(lost) > 0 {
-		v.SyncPercent = new(0.0)
-		v.stale = false
+		v.SyncPercent, v.stale = new(0.0), false
 	}
 	return nil
 }

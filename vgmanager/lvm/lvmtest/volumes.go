@@ -464,11 +464,11 @@ func lvRename(node *Node, c lvm.LVRename) error {
 	if err != nil {
 		return err
 	}
-	v := g.lvs[c.Name]
-	switch {
-	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
-	case g.lvs[c.To] != nil:
+	v, err := g.volume(c.VG, c.Name)
+	if err != nil {
+		return err
+	}
+	if g.lvs[c.To] != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.To, lvm.ErrExists)
 	}
 	save(node, g, c.VG)
