@@ -33,6 +33,7 @@ func TestFolderHasProgramsLibrariesAndLicences(t *testing.T) {
 			for path, want := range map[string]string{
 				"bin":                          "-> usr/bin",
 				"etc/mtab":                     "-> /proc/mounts",
+				"etc/selinux":                  "-> /proc/1/root/etc/selinux",
 				"usr/sbin/mkfs.ext4":           "-> mke2fs",
 				"usr/lib64/ld.so.2":            "-> /" + libraries + "/ld-2.36.so",
 				libraries + "/libc.so.6":       "-> libc-2.36.so",

@@ -56,8 +56,11 @@ func ownFiles(license []byte) tree {
 	files := tree{
 		"etc/passwd": textFile(
 			"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
-		"etc/group":        textFile("root:x:0:\nnonroot:x:65532:\n"),
-		"etc/mtab":         {mode: fs.ModeSymlink, link: "/proc/mounts"},
+		"etc/group": textFile("root:x:0:\nnonroot:x:65532:\n"),
+		"etc/mtab":  {mode: fs.ModeSymlink, link: "/proc/mounts"},
+		// Without the node's configuration, mount(8) and LVM take SELinux for disabled: mount(8) omits the context of a
+		// volume (libselinux, is_selinux_enabled). The agent is in the process namespace of the node.
+		"etc/selinux":      {mode: fs.ModeSymlink, link: "/proc/1/root/etc/selinux"},
 		"licenses/LICENSE": textFile(string(license)),
 	}
 	for _, name := range topLinks {

@@ -21,7 +21,7 @@ import (
 func (m Mounter) Mount(ctx context.Context, source, target, fileSystem string, options []string) error {
 	bind, first, second := mount.MakeBindOpts(options)
 	if !bind {
-		return m.runMount(ctx, source, target, fileSystem, options)
+		return m.mountLabeled(ctx, source, target, fileSystem, options)
 	}
 	if err := m.runMount(ctx, source, target, fileSystem, first); err != nil || len(second) <= len(bindRemount) {
 		return err
