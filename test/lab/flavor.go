@@ -147,6 +147,12 @@ func listed() []Flavor {
 			node:        spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(), ownKernel: true,
 		},
 		{Name: "kernel61", Description: "Debian 12 with its own kernel, 6.1", ownKernel: true},
+		{
+			Name: "selinux",
+			Description: "Debian 12 with its own kernel, 6.1, which enforces SELinux: Pods without privileges are " +
+				"confined",
+			node: spec.Flavor{SELinux: true}, root: debian12("checkpolicy", "selinux-utils"), ownKernel: true,
+		},
 	}
 }
 

@@ -23,6 +23,7 @@ echo thin_check=$(command -v thin_check || true)
 if touch /usr/written 2>/dev/null; then echo usr=writable; else echo usr=read-only; fi
 echo multipathd=$(pgrep --count multipathd || true)
 echo disk=$(lsblk --noheadings --nodeps --output LOG-SEC,TYPE $(echo $DISK))
+echo selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)
 echo disks=$(lsblk --noheadings --nodeps --output NAME | grep -c '^[su]')
 `
 
@@ -44,6 +45,7 @@ func TestFlavors(t *testing.T) {
 		"lvm31":              "kernel=6.12 lvm=2.03.31(2)",
 		"lvm31-devicesfile":  "kernel=6.12 lvm=2.03.31(2) use_devicesfile=1 devicesfile=empty",
 		"kernel61":           "kernel=6.1",
+		"selinux":            "kernel=6.1 selinux=1",
 	}
 	for _, f := range lane.Cases(Flavors()...) {
 		t.Run(f.Name, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestFlavors(t *testing.T) {
 			want := map[string]string{
 				"kernel": "lab", "lvm": "2.03.16(2)", "use_devicesfile": "0", "devicesfile": "absent", "host": "",
 				"thin_check": "/usr/sbin/thin_check", "usr": "writable", "multipathd": "0",
-				"disk": "512_disk", "disks": "2",
+				"disk": "512_disk", "disks": "2", "selinux": "",
 			}
 			for name, value := range pairs(strings.Fields(different)) {
 				want[name] = value

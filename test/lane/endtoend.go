@@ -234,6 +234,12 @@ var parts = []part{
 		needs:   append([]string{"gather", "next-image"}, olmNeeds...),
 		paths:   []string{"bundle", "controllers/metricsaccess", "monitoring/access"},
 	},
+	{
+		name:    "selinux",
+		folder:  "selinux",
+		minutes: 6,
+		paths:   []string{"vgmanager/csinode", "hack/rootfs", "controllers/lvmcluster/operand"},
+	},
 	{name: "tenants", folder: "tenants", minutes: 15, paths: tenantPaths},
 	// What is requested does not depend on the flavor of host.
 	{

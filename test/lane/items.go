@@ -198,12 +198,12 @@ func e2e(name, folder string, minutes float64, paths []string, args ...string) I
 
 // flavors are the lab's flavors of host, in its order. The first is the default.
 var flavors = []string{"debian12", "devicesfile", "devicesfile-absent", "devicesfile-root", "sectors4k", "multipath",
-	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile", "kernel61"}
+	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile", "kernel61", "selinux"}
 
 // likeTheDefault are the flavors on which LVM and the kernel work as on the default one: they differ in which disks the
 // host has, or where its programs are. Of the scenes, those about devices and the core ones run there.
 var likeTheDefault = []string{"devicesfile-absent", "devicesfile-root", "multipath", "readonly-usr",
-	"many-disks"}
+	"many-disks", "selinux"}
 
 // suite is a set of tests that run on a bare lab node. A node starts blank and is deleted afterward, so the suites
 // cannot affect each other.
@@ -305,7 +305,8 @@ var bareSuites = []suite{
 	{name: "groups", minutes: 6, pkg: "vgmanager/volume/groupsnapshot", disks: "800M", run: labTests},
 	{name: "copies", minutes: 3, pkg: "vgmanager/volume/copies", disks: "400M,400M", run: labTests,
 		paths: []string{"vgmanager/machine/blockdevice"}},
-	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
+	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests,
+		on: func(flavor string) bool { return flavor == "selinux" }},
 	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
 	{name: "records", minutes: 3, pkg: "vgmanager/lvm/output", run: "^TestRecordedScenariosOnRealLVM$",
 		disks: "400M,400M,400M,400M,400M,scsi:300M,scsi:300M,scsi:300M,scsi:300M,scsi:300M"},

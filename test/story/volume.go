@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -39,6 +40,10 @@ type Volume struct {
 	Node string
 	// Labels are the labels of the claim.
 	Labels map[string]string
+	// AccessMode is ReadWriteOnce if it is empty.
+	AccessMode corev1.PersistentVolumeAccessMode
+	// Level, if set, is the SELinux level of the volume's Pods.
+	Level string
 }
 
 // The paths of a volume in its Pods, and the size of the file that Write writes.
@@ -64,7 +69,7 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 			StorageClassName: &v.Class,
 			VolumeMode:       &mode,
 			VolumeName:       v.Existing,
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{cmp.Or(v.AccessMode, corev1.ReadWriteOnce)},
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
 		},
@@ -97,9 +102,14 @@ func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
 	if v.Node != "" {
 		selector = map[string]string{corev1.LabelHostname: v.Node}
 	}
+	var security *corev1.PodSecurityContext
+	if v.Level != "" {
+		security = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: v.Level}}
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
 		Spec: corev1.PodSpec{
+			SecurityContext:               security,
 			NodeSelector:                  selector,
 			RestartPolicy:                 corev1.RestartPolicyAlways,
 			TerminationGracePeriodSeconds: &grace,

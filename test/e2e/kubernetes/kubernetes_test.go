@@ -88,7 +88,7 @@ var excluded = []struct{ pattern, reason string }{
 	{`Inline-volume|Pre-provisioned PV|CSI Ephemeral`, "a CSI driver that is described by a file has no such volumes"},
 	{`\(ext3\)`, "volumes have xfs or ext4"},
 	{`any volume data source`, "its controller is an image of registry.k8s.io, which a lab does not reach"},
-	{`seLinuxMount`, "the nodes of a lab have no SELinux"},
+	{`seLinuxMount`, "its nodes have no SELinux: test/e2e/selinux tests the mount option"},
 }
 
 // parts are patterns of tests that run at the same time. The others are those that no pattern matches. One after the

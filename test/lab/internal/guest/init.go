@@ -54,6 +54,7 @@ func (m *machine) boot(path string) error {
 		{"mounts", m.mountRest},
 		{"files", m.writeFiles},
 		{"flavor " + m.Flavor.Name, m.applyFlavor},
+		{"SELinux", m.enforceSELinux},
 		{"network", m.network},
 		{"udev", m.udev},
 		{"multipathd", m.multipathd},

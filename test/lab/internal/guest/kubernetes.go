@@ -145,6 +145,7 @@ func (m *machine) kubernetesFiles() (map[string]string, error) {
 root = %q
 [plugins.'io.containerd.cri.v1.runtime']
   stats_collect_period = "1h"
+  enable_selinux = %t
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["/usr/lib/cni"]
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -160,7 +161,7 @@ root = %q
   sandbox = "%s/pause:1"
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = "/etc/containerd/certs.d"
-`, containerdDir, runtime, spec.Registry),
+`, containerdDir, m.Flavor.SELinux, runtime, spec.Registry),
 		"/etc/containerd/certs.d/" + spec.Registry +
 			"/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
 			spec.Registry, spec.Registry, filepath.Join(m.Dir, "ca.crt")),

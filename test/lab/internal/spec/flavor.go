@@ -15,6 +15,8 @@ type Flavor struct {
 	Without []string `json:"without,omitempty"`
 	// ReadOnlyUsr nodes cannot write to /usr.
 	ReadOnlyUsr bool `json:"readOnlyUsr,omitempty"`
+	// SELinux nodes enforce a policy that confines Pods.
+	SELinux bool `json:"seLinux,omitempty"`
 	// Root is the folder of this machine that is the node's root file system. If empty, it is the machine's own root.
 	Root string `json:"root,omitempty"`
 	// Folders are folders of this machine that a node with another root has at the same paths.
