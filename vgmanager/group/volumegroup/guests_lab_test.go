@@ -252,7 +252,8 @@ func TestSceneHostHoldsAGuest(t *testing.T) {
 		if !ok {
 			t.Fatalf("%q is no command", end)
 		}
-		s.sh("/bin/sh", "-c", command)
+		words := strings.Fields(command)
+		s.sh(words[0], words[1:]...)
 	}
 	s.settleUdev()
 	if text := search.Describe(t.Context(), number); !strings.Contains(text, "was not found") {

@@ -28,9 +28,9 @@ const (
 // programs are the programs that are the host's or the image's. All others are the host's.
 var programs = []string{"lvm", "dmsetup", "thin_check", "thin_dump"}
 
-// modules are the kernel modules that LVM of a host loads when it needs them. LVM of the image cannot: modprobe and the
-// modules are the host's.
-var modules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid"}
+// modules are the kernel modules that LVM of a host loads when it needs them, with those of caches that were attached
+// to volumes on the node. LVM of the image cannot: modprobe and the modules are the host's.
+var modules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid", "dm-cache", "dm-writecache"}
 
 // imageConfig is the configuration that LVM of the image requires. The image has neither dmeventd nor lvmpolld: daemons
 // would end with the container. The host's udev has no rules of LVM that update its hints, and a device that could not

@@ -147,7 +147,7 @@ func TestReadOnlyLoadsNoModules(t *testing.T) {
 
 func TestProgramsRunFromTheirSource(t *testing.T) {
 	const config = `activation/monitoring=0 devices/hints="none" global/use_lvmpolld=0`
-	modprobe := "/usr/sbin/modprobe --all --quiet dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid"
+	modprobe := "/usr/sbin/modprobe --all --quiet dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid dm-cache dm-writecache"
 	run := func(r *Runner) {
 		for _, args := range [][]string{
 			{"/usr/sbin/lvm", "vgs"}, {"/usr/sbin/lvm", "vgs", "--config", "a/b=1", "vg1"},
