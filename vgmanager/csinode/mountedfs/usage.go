@@ -1,13 +1,13 @@
 package mountedfs
 
 import (
-	"io"
 	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/blockdevice"
 )
 
 // Usage is the usage type of CSI.
@@ -47,5 +47,6 @@ func sizeOf(path string) (int64, error) {
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	return f.Seek(0, io.SeekEnd)
+	size, err := blockdevice.Size(f)
+	return int64(size), err
 }
