@@ -59,12 +59,18 @@ const (
 	fioSeconds = 1
 )
 
-// workload is a kind of I/O. It is direct, so that the page cache of the node has no effect.
-type workload struct{ name, rw, size string }
+// workload is a kind of I/O. It is direct, so that the page cache of the node has no effect, unless options say
+// otherwise.
+type workload struct {
+	name, rw, size string
+	options        []string
+}
 
+// workloads are the columns of the tables. The last one is what etcd does: each write is flushed before the next.
 var workloads = []workload{
-	{"sequential write", "write", "1M"}, {"sequential read", "read", "1M"},
-	{"random write", "randwrite", "4k"}, {"random read", "randread", "4k"},
+	{"sequential write", "write", "1M", nil}, {"sequential read", "read", "1M", nil},
+	{"random write", "randwrite", "4k", nil}, {"random read", "randread", "4k", nil},
+	{"flushed write", "write", "2k", []string{"--direct=0", "--ioengine=sync", "--fdatasync=1"}},
 }
 
 func (w workload) writes() bool { return strings.HasSuffix(w.rw, "write") }
@@ -176,15 +182,24 @@ type job struct {
 
 // timed measures a workload for fioSeconds.
 func timed(w workload) job {
-	return job{w, []string{"--time_based", fmt.Sprint("--runtime=", fioSeconds)}}
+	return job{w, slices.Concat(w.options, []string{"--time_based", fmt.Sprint("--runtime=", fioSeconds)})}
 }
 
-// once writes all of a volume, or firstWrites at random places.
+// once writes all of a volume, or firstWrites of a few KiB.
 func once(w workload) job {
-	if w.rw == "randwrite" {
-		return job{w, []string{fmt.Sprint("--number_ios=", firstWrites)}}
+	if w.size == "1M" {
+		return job{w, w.options}
 	}
-	return job{w, nil}
+	return job{w, slices.Concat(w.options, []string{fmt.Sprint("--number_ios=", firstWrites)})}
+}
+
+// header prints the first lines of a table with a column for each workload.
+func header() {
+	fmt.Print("\n| |")
+	for _, w := range workloads {
+		fmt.Printf(" %s |", w.name)
+	}
+	fmt.Println("\n|---" + strings.Repeat("|---", len(workloads)) + "|")
 }
 
 // all measures each workload on devices at the same time.
@@ -309,7 +324,7 @@ func (b *ioBench) volumes() {
 		{"thin, striped over four disks", on(striped)}, {"thick, encrypted", on(encrypted)}}
 	result := b.ratios(list)
 	b.printTable(list, result)
-	fmt.Println("\n| | sequential write | sequential read | random write | random read |\n|---|---|---|---|---|")
+	header()
 	fmt.Print("| four raw disks at once ÷ one raw disk |")
 	for j := range workloads {
 		fmt.Printf(" %.2f |", together[1][j])
@@ -352,13 +367,13 @@ func (b *ioBench) encrypted() string {
 }
 
 func (b *ioBench) printTable(list []measured, result [][]float64) {
-	fmt.Println("\n| | sequential write | sequential read | random write | random read |\n|---|---|---|---|---|")
+	header()
 	for i, m := range list {
 		cells := []string{m.name}
 		for _, value := range result[i] {
 			switch {
 			case i == 0:
-				cells = append(cells, fmt.Sprintf("1 (%.0f MiB/s)", value/(1<<20)))
+				cells = append(cells, fmt.Sprintf("1 (%.1f MiB/s)", value/(1<<20)))
 			case value == 0:
 				cells = append(cells, "–")
 			default:
