@@ -145,7 +145,7 @@ var rules = []rule{
 	// calls them. The status depends only on the state and on the errors of the operands, not on how these are built or
 	// applied.
 	{folder: "controllers/lvmcluster/observe",
-		ours:  []string{"api", "internal/kube/paging", "internal/volume", "internal/kube/text"},
+		ours:  []string{"api", "internal/kube/paging", "internal/kube/taint", "internal/kube/text", "internal/volume"},
 		never: []string{module + "vgmanager", module + "internal/kube/apply", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/operand",
 		ours: []string{"api", "controllers/installed", "controllers/lvmcluster/observe", "internal/kube/apply",

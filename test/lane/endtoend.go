@@ -240,6 +240,12 @@ var parts = []part{
 		minutes: 6,
 		paths:   []string{"vgmanager/csinode", "hack/rootfs", "controllers/lvmcluster/operand"},
 	},
+	{
+		name:    "growth",
+		folder:  "growth",
+		minutes: 6,
+		paths:   []string{"controllers/lvmcluster", "controllers/node", "internal/kube/apply"},
+	},
 	{name: "tenants", folder: "tenants", minutes: 15, paths: tenantPaths},
 	// What is requested does not depend on the flavor of host.
 	{

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/lvm-storage/lvm-operator/internal/kube/taint"
 )
 
 // unsuitable excludes the nodes on which no node agent can run, by the labels of the kubelet and of Virtual Kubelet.
@@ -16,15 +18,38 @@ var unsuitable = []corev1.NodeSelectorRequirement{
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 }
 
+// arbiterKey is the label and the taint of a node that only votes in etcd (OpenShift, two nodes with an arbiter).
+const arbiterKey = "node-role.kubernetes.io/arbiter"
+
+var noArbiter = corev1.NodeSelectorRequirement{Key: arbiterKey, Operator: corev1.NodeSelectorOpDoesNotExist}
+
 // Placement defines on which nodes the node agent runs, regardless of their taints: if a taint evicted the agent
-// together with the Pods, nothing could unmount their volumes.
+// together with the Pods, nothing could unmount their volumes. Only a node that OpenShift has created as an arbiter
+// needs a toleration for an agent, or a volume group.
 type Placement struct {
 	// selectors are those of the device classes; a nil selector selects every node.
 	selectors []*corev1.NodeSelector
+	// arbiters is set if the agent runs on all selected arbiters, and members has those on which it runs otherwise.
+	arbiters bool
+	members  []string
 }
 
-// reduced removes duplicate selectors and sorts the others, so that the result is stable.
+// toleratesArbiters reports whether tolerations allow volume groups on arbiters.
+func toleratesArbiters(tolerations []corev1.Toleration) bool {
+	arbiter := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		{Key: arbiterKey, Effect: corev1.TaintEffectNoSchedule}}}}
+	return taint.Untolerated(arbiter, tolerations) == nil
+}
+
+func isArbiter(node *corev1.Node) bool {
+	_, is := node.Labels[arbiterKey]
+	return is
+}
+
+// reduced removes duplicates and sorts the others, so that the result is stable.
 func (p Placement) reduced() Placement {
+	slices.Sort(p.members)
+	p.members = slices.Compact(p.members)
 	if slices.Contains(p.selectors, nil) {
 		p.selectors = []*corev1.NodeSelector{nil}
 		return p
@@ -48,20 +73,30 @@ func (p Placement) Allows(node *corev1.Node) (string, error) {
 	if possible, err := Selects(all, node); err != nil || !possible {
 		return "the node runs Windows or is a virtual node", err
 	}
+	if isArbiter(node) && !p.arbiters && !slices.Contains(p.members, node.Name) {
+		return "the node is an arbiter: to use it, add a toleration for its taint " + arbiterKey, nil
+	}
 	return "", nil
 }
 
 // Terms returns the terms of a node affinity that selects the nodes, each of which excludes the nodes on which no node
 // agent can run.
 func (p Placement) Terms() []corev1.NodeSelectorTerm {
-	if slices.Contains(p.selectors, nil) {
-		return []corev1.NodeSelectorTerm{suitable(corev1.NodeSelectorTerm{})}
-	}
 	var terms []corev1.NodeSelectorTerm
 	for _, selector := range p.selectors {
-		for _, term := range selector.NodeSelectorTerms {
-			terms = append(terms, suitable(term))
+		if selector == nil {
+			selector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 		}
+		for _, term := range selector.NodeSelectorTerms {
+			term = suitable(term)
+			if !p.arbiters {
+				term.MatchExpressions = append(term.MatchExpressions, noArbiter)
+			}
+			terms = append(terms, term)
+		}
+	}
+	for _, name := range p.members {
+		terms = append(terms, suitable(onlyNode(name).NodeSelectorTerms[0]))
 	}
 	return terms
 }

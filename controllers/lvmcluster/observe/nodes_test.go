@@ -18,10 +18,13 @@ func nodeTaint(key string, effect corev1.TaintEffect) corev1.Taint {
 
 func TestWhereTheAgentRuns(t *testing.T) {
 	selector := fixture.On(fixture.Thick("vg1"), "disks").NodeSelector
+	arbiter := map[string]string{arbiterKey: "", "disks": ""}
 	for name, test := range map[string]struct {
 		labels    map[string]string
 		taints    []corev1.Taint
 		selectors []*corev1.NodeSelector
+		arbiters  bool
+		members   []string
 		obstacle  string
 	}{
 		"no selector selects all": {selectors: []*corev1.NodeSelector{nil}},
@@ -49,13 +52,25 @@ func TestWhereTheAgentRuns(t *testing.T) {
 			selectors: []*corev1.NodeSelector{nil}, obstacle: "the node runs Windows"},
 		"Virtual Kubelet": {labels: map[string]string{"type": "virtual-kubelet", "disks": ""},
 			selectors: []*corev1.NodeSelector{selector}, obstacle: "is a virtual node"},
+		"an arbiter": {labels: arbiter, selectors: []*corev1.NodeSelector{nil}, obstacle: "the node is an arbiter"},
+		"a selected arbiter": {labels: arbiter, selectors: []*corev1.NodeSelector{selector},
+			obstacle: "the node is an arbiter"},
+		"an arbiter that is tolerated": {labels: arbiter, selectors: []*corev1.NodeSelector{selector}, arbiters: true},
+		"an arbiter with a volume group": {labels: arbiter, selectors: []*corev1.NodeSelector{nil},
+			members: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := fixture.Node("a", test.labels)
 			node.Spec.Taints = test.taints
-			obstacle, err := Placement{test.selectors}.Allows(node)
+			p := Placement{selectors: test.selectors, arbiters: test.arbiters, members: test.members}
+			obstacle, err := p.Allows(node)
 			if err != nil {
 				t.Fatal(err)
+			}
+			// The affinity of the DaemonSet agrees.
+			possible, err := Selects(&corev1.NodeSelector{NodeSelectorTerms: p.Terms()}, node)
+			if err != nil || possible != (test.obstacle == "") {
+				t.Errorf("the affinity selects the node: %v, %v", possible, err)
 			}
 			if (test.obstacle == "") != (obstacle == "") || !strings.Contains(obstacle, test.obstacle) {
 				t.Errorf("obstacle %q, want %q", obstacle, test.obstacle)
@@ -114,6 +129,34 @@ func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	all := fixture.Cluster(fixture.Thick("vg1"), fixture.On(fixture.Thick("vg2"), "disks"))
 	if p := current.Placement(all); len(p.selectors) != 1 || p.selectors[0] != nil {
 		t.Errorf("every node is selected, and the agent is for %v", p.selectors)
+	}
+}
+
+// TestAnArbiterKeepsTheAgentOfItsVolumes removes the toleration of a cluster whose arbiter has a volume group.
+func TestAnArbiterKeepsTheAgentOfItsVolumes(t *testing.T) {
+	tolerated := fixture.Cluster(fixture.Thick("vg1"))
+	tolerated.Spec.Tolerations = []corev1.Toleration{{Key: arbiterKey, Operator: corev1.TolerationOpExists}}
+	current := State{NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
+	label := map[string]string{arbiterKey: ""}
+	current.Nodes = append(current.Nodes, *fixture.Node("a", nil), *fixture.Node("empty", label),
+		*fixture.Node("used", label))
+	status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{fixture.VG("vg1", lvmv1alpha1.VGStatusReady, "")}
+	current.NodeStatuses["used"] = status
+	for want, cluster := range map[string]*lvmv1alpha1.LVMCluster{
+		"a empty used": tolerated, "a used": fixture.Cluster(fixture.Thick("vg1")), "a": fixture.Cluster(),
+	} {
+		nodes, err := current.AgentNodes(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, node := range nodes {
+			names = append(names, node.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("the agent runs on %q, want %q", got, want)
+		}
 	}
 }
 

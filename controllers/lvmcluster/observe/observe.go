@@ -130,29 +130,40 @@ func (s State) KeepsStorageClass(cluster *lvmv1alpha1.LVMCluster, name string) b
 // placement: they can change while a node has volumes, and without an agent those could be neither mounted nor
 // unmounted.
 func (s State) Placement(cluster *lvmv1alpha1.LVMCluster) Placement {
-	p := Placement{}
+	p := Placement{arbiters: toleratesArbiters(cluster.Spec.Tolerations)}
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
 		p.selectors = append(p.selectors, nil)
 	}
+	add := func(class string, selector *corev1.NodeSelector) {
+		of := s.ClassPlacement(class, selector, cluster.Spec.Tolerations)
+		p.selectors = append(p.selectors, of.selectors...)
+		p.members = append(p.members, of.members...)
+	}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		p.selectors = append(p.selectors, s.ClassPlacement(class.Name, class.NodeSelector).selectors...)
+		add(class.Name, class.NodeSelector)
 	}
 	for _, removed := range s.RemovedClasses {
-		group := &removed.VolumeGroup
-		p.selectors = append(p.selectors, s.ClassPlacement(group.Name, group.Spec.NodeSelector).selectors...)
+		add(removed.VolumeGroup.Name, removed.VolumeGroup.Spec.NodeSelector)
 	}
 	return p.reduced()
 }
 
 // ClassPlacement returns the nodes on which the node agent runs for a device class: those that the class selects, and
 // those that it no longer selects but that are still members of it, so that their volumes are served.
-func (s State) ClassPlacement(class string, selector *corev1.NodeSelector) Placement {
-	p := Placement{selectors: []*corev1.NodeSelector{selector}}
+func (s State) ClassPlacement(class string, selector *corev1.NodeSelector,
+	tolerations []corev1.Toleration) Placement {
+	p := Placement{selectors: []*corev1.NodeSelector{selector}, arbiters: toleratesArbiters(tolerations)}
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
 		selected, err := Selects(selector, node)
-		if err == nil && !selected && s.isMember(node.Name, class) {
+		if err != nil || !s.isMember(node.Name, class) {
+			continue
+		}
+		if !selected {
 			p.selectors = append(p.selectors, onlyNode(node.Name))
+		}
+		if isArbiter(node) && !p.arbiters {
+			p.members = append(p.members, node.Name)
 		}
 	}
 	return p

@@ -26,7 +26,8 @@ func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster,
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		view := classView{name: class.Name, group: current.VolumeGroups[class.Name], current: current,
 			selector: class.NodeSelector, byNode: class.DeviceSelectors,
-			placement: current.ClassPlacement(class.Name, class.NodeSelector), tolerations: cluster.Spec.Tolerations}
+			placement:   current.ClassPlacement(class.Name, class.NodeSelector, cluster.Spec.Tolerations),
+			tolerations: cluster.Spec.Tolerations}
 		status, err := view.status()
 		if err != nil {
 			return nil, err
