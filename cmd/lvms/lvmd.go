@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ func lvmdCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return runLVMd(ctrl.SetupSignalHandler(), path) },
 	}
-	command.PersistentFlags().StringVar(&path, "config", lvmdConfig, "configuration file in TopoLVM's format")
+	command.PersistentFlags().StringVar(&path, "config", filepath.Join(hostpaths.DefaultStateDir, lvmdFile),
+		"configuration file in TopoLVM's format")
 	command.AddCommand(&cobra.Command{
 		Use:   "health",
 		Short: "Check whether the lvmd in the configuration file serves",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
@@ -26,17 +27,19 @@ type storage struct {
 	engine  *engine.Engine
 	users   *stack.Search
 	watch   *watch
+	// stateDir is the directory with the device classes and the records of the agent.
+	stateDir string
 }
 
-func newStorage(runner *lvmsource.Runner) (*storage, error) {
-	s := &storage{runner: runner, volumes: lvmexec.New(runner), devices: device.New(runner),
+func newStorage(runner *lvmsource.Runner, stateDir string) (*storage, error) {
+	s := &storage{runner: runner, stateDir: stateDir, volumes: lvmexec.New(runner), devices: device.New(runner),
 		kernel: devicemapper.New(), users: stack.NewSearch(stack.New())}
 	s.volumes.SkipSilent(silentDevices(s.devices))
 	s.volumes.FlushWith(s.devices.Flush)
 	s.volumes.ReadGroupsWith(s.devices.ReadPhysicalVolumes)
 	s.volumes.PoolsWith(engine.PoolsOf(s.kernel))
 	var err error
-	if s.engine, err = engine.New(s.volumes, s.kernel, lvmdConfig); err != nil {
+	if s.engine, err = engine.New(s.volumes, s.kernel, filepath.Join(stateDir, lvmdFile)); err != nil {
 		return nil, err
 	}
 	s.engine.ShareFile()
@@ -56,7 +59,7 @@ func (s *storage) groupOptions(o volumegroup.Options) volumegroup.Options {
 	o.Devices = s.devices
 	o.Classes = s.engine
 	o.Health = s.watch
-	o.StateDir = stateDir
+	o.StateDir = s.stateDir
 	o.IsBlank = thinmeta.IsBlank
 	o.Peers = func(ctx context.Context, attached []device.Device) (*state.Peers, error) {
 		return clusterobjects.ReadPeers(ctx, o.Live, o.Namespace, o.Node, time.Now, attached)

@@ -63,8 +63,7 @@ import (
 )
 
 const (
-	stateDir           = "/etc/topolvm"
-	lvmdConfig         = stateDir + "/lvmd.yaml"
+	lvmdFile           = "lvmd.yaml"
 	registrationSocket = "/registration/topolvm.io-reg.sock"
 	// suspendedFile names the devices that a group snapshot has suspended. A reboot removes it: the directory is on a
 	// tmpfs of the node.
@@ -279,7 +278,7 @@ func addVolumeGroups(
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return volumeParts{}, err
 	}
-	s, err := newStorage(lvmsource.New(node, image, ctrl.Log.WithName("lvm")))
+	s, err := newStorage(lvmsource.New(node, image, ctrl.Log.WithName("lvm")), o.layout.StateDir())
 	if err != nil {
 		return volumeParts{}, err
 	}
@@ -368,7 +367,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	engine := parts.engine
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems,
-		Programs: local, Locks: fileSystems.locks, StateDir: stateDir})
+		Programs: local, Locks: fileSystems.locks, StateDir: layout.StateDir()})
 	engine.HoldUnformattedWith(node.HoldUnformatted)
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,

@@ -42,14 +42,14 @@ type content struct {
 // contents are the contents of our images, by name.
 var contents = map[string]content{
 	"operator": {
-		roots: []string{"base-files", "cryptsetup-bin", "dmsetup", "e2fsprogs", "lvm2", "mount", "smartmontools",
-			"thin-provisioning-tools", "util-linux", "xfsprogs"},
+		roots: []string{"base-files", "cryptsetup-bin", "dash", "dmsetup", "e2fsprogs", "lvm2", "mount",
+			"smartmontools", "thin-provisioning-tools", "util-linux", "xfsprogs"},
 		programs: []string{
 			// LVM runs in the host's namespaces.
 			"nsenter",
-			// For hosts without LVM. LVM starts thin_check and thin_repair. Version 1 of them would also require
-			// thin_restore and sh (ThinPoolRestore in vgmanager/lvm).
-			"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair",
+			// For hosts without LVM. LVM starts thin_check and thin_repair, and a shell for thin_restore
+			// (ThinPoolRestore in vgmanager/lvm).
+			"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair", "thin_restore", "dash",
 			// Programs to publish a volume.
 			"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
 			// Programs to create a file system.
@@ -63,6 +63,7 @@ var contents = map[string]content{
 			// Reads the health of disks, if configured.
 			"smartctl",
 		},
+		links:         map[string]string{"usr/bin/sh": "dash"},
 		configuration: []string{"etc/mke2fs.conf"},
 		folders: []string{"etc/lvm", "registration", "run/lock/lvm", "run/lvm", "run/topolvm", "run/udev",
 			"var/lib/kubelet", "var/lock"},

@@ -98,7 +98,7 @@ func (r *Runner) ByCommand() map[string]uint64 {
 // programs are the programs that the image has for nodes without LVM. commands are the commands of LVM that are links
 // to lvm.
 var (
-	programs = []string{"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair"}
+	programs = []string{"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair", "thin_restore"}
 	commands = regexp.MustCompile(`^(lv|pv|vg)[a-z]+$`)
 )
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
@@ -117,7 +118,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		// the rules for it. Programs that the agent starts have their own environment.
 		applycorev1.EnvVar().WithName("DM_DISABLE_UDEV").WithValue("1"),
 	}
-	for _, variable := range options.Layout.Environment() {
+	for _, variable := range layoutOf(options).Environment() {
 		env = append(env, applycorev1.EnvVar().WithName(variable.Name).WithValue(variable.Value))
 	}
 	if options.ClusterID != "" {
@@ -190,14 +191,14 @@ type hostPath struct {
 // hostPaths returns the directories of the node that the agent can access. The paths of volumes are the same in its
 // container, because the kubelet passes them to the CSI node service.
 func hostPaths(options Options) []hostPath {
-	layout := options.Layout
+	layout := layoutOf(options)
 	return []hostPath{
 		{name: "registration", host: layout.RegistryDir(), container: "/registration"},
 		{name: "csi-socket", host: layout.NodeSocketDir(), container: "/run/topolvm", create: true},
 		{name: "csi-plugins", host: layout.CSIPluginsDir(), container: layout.CSIPluginsDir(), create: true,
 			shared: true},
 		{name: "pods", host: layout.PodsDir(), container: layout.PodsDir(), shared: true},
-		{name: "lvmd-config", host: classesDir(options.Platform), container: "/etc/topolvm", create: true},
+		{name: "lvmd-config", host: layout.StateDir(), container: layout.StateDir(), create: true},
 		{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
 		{name: "dev", host: "/dev", container: "/dev"},
 		{name: "udev", host: "/run/udev", container: "/run/udev"},
@@ -209,13 +210,12 @@ func hostPaths(options Options) []hostPath {
 	}
 }
 
-// classesDir returns the directory of the node with the device classes (lvmd.yaml). MicroShift writes them to a
-// directory of its own.
-func classesDir(p platform.Platform) string {
-	if p.Kind == platform.MicroShift {
-		return "/var/lib/microshift/lvms"
+// layoutOf returns the layout of the nodes. MicroShift writes the device classes to a directory of its own.
+func layoutOf(options Options) hostpaths.Layout {
+	if options.Platform.Kind == platform.MicroShift {
+		return options.Layout.WithStateDir("/var/lib/microshift/lvms")
 	}
-	return "/etc/topolvm"
+	return options.Layout
 }
 
 const tmpVolume = "tmp"

@@ -178,20 +178,40 @@ func TestTheAgentHasTheDeclaredIdentityOfTheCluster(t *testing.T) {
 	}
 }
 
-// MicroShift writes lvmd.yaml to its own directory on the node.
+// MicroShift writes lvmd.yaml to its own directory on the node. LVM of the node reads and writes files there that the
+// agent names, so the path is the same in the container.
 func TestTheAgentReadsTheDeviceClassesOfMicroShift(t *testing.T) {
 	for kind, want := range map[platform.Kind]string{platform.MicroShift: "/var/lib/microshift/lvms",
 		platform.OpenShift: "/etc/topolvm", platform.Kubernetes: "/etc/topolvm"} {
 		spec := newPodSpec(observe.State{}.Placement(fixture.Cluster()),
 			Options{Platform: platform.Platform{Kind: kind}})
-		got := ""
+		var got []string
 		for _, volume := range spec.Volumes {
 			if *volume.Name == "lvmd-config" {
-				got = *volume.HostPath.Path
+				got = append(got, *volume.HostPath.Path)
 			}
 		}
-		if got != want {
-			t.Errorf("%s: got %s, want %s", kind, got, want)
+		container := spec.Containers[0]
+		for _, mount := range container.VolumeMounts {
+			if *mount.Name == "lvmd-config" {
+				got = append(got, *mount.MountPath)
+			}
+		}
+		environment := func(name string) string {
+			for _, variable := range container.Env {
+				if *variable.Name == name && variable.Value != nil {
+					return *variable.Value
+				}
+			}
+			return ""
+		}
+		layout, err := hostpaths.FromEnvironment(environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, layout.StateDir())
+		if diff := cmp.Diff([]string{want, want, want}, got); diff != "" {
+			t.Errorf("%s: %s", kind, diff)
 		}
 	}
 }

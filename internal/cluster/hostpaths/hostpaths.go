@@ -16,6 +16,8 @@ const (
 	// DefaultHostPath is the default for the directories with the node's programs. It suits distributions that follow
 	// the Filesystem Hierarchy Standard, with and without a merged /usr.
 	DefaultHostPath = "/usr/sbin:/usr/bin:/sbin:/bin"
+	// DefaultStateDir is the directory with the device classes (lvmd.yaml) and the records of the node agent.
+	DefaultStateDir = "/etc/topolvm"
 
 	// KubeletDirVariable is an environment variable of `lvms operator`, `lvms vgmanager`, `lvms collect`: the
 	// kubelet's directory on the nodes, which is its `--root-dir`. For the operator, it overrides `--kubelet-root-dir`,
@@ -25,12 +27,16 @@ const (
 	// the directories with the programs of the nodes, separated by colons, in the order of the search. For the
 	// operator, it overrides `--host-path`, and the operator sets it for the node agents.
 	HostPathVariable = "HOST_PATH"
+	// StateDirVariable is an environment variable of `lvms vgmanager`, `lvms collect`: the directory of the node with
+	// the device classes and the records of the node agent. The operator sets it.
+	StateDirVariable = "STATE_DIR"
 )
 
 // Layout is the layout of a node. The zero value has the defaults.
 type Layout struct {
 	kubeletDir string
 	hostPath   string
+	stateDir   string
 }
 
 // Parse returns the layout with a kubelet directory and a list of directories with programs, separated by colons. Both
@@ -55,7 +61,27 @@ func Parse(kubeletDir, hostPath string, getenv func(string) string) (Layout, err
 }
 
 // FromEnvironment returns the layout with which the operator configured this program.
-func FromEnvironment(getenv func(string) string) (Layout, error) { return Parse("", "", getenv) }
+func FromEnvironment(getenv func(string) string) (Layout, error) {
+	l, err := Parse("", "", getenv)
+	l.stateDir = getenv(StateDirVariable)
+	if err == nil {
+		err = validate(l.StateDir())
+	}
+	if err != nil {
+		return Layout{}, err
+	}
+	return l, nil
+}
+
+// WithStateDir returns the layout of a platform that has the device classes in a directory of its own.
+func (l Layout) WithStateDir(directory string) Layout {
+	l.stateDir = directory
+	return l
+}
+
+// StateDir returns the directory with the device classes and the records of the node agent. It has the same path on the
+// node and in the agent's container, because LVM of the node reads and writes files there that the agent names.
+func (l Layout) StateDir() string { return cmp.Or(l.stateDir, DefaultStateDir) }
 
 // validate checks the path of a directory. An API server accepts neither ".." in a hostPath nor ":" in a mountPath, and
 // a relative directory among those with programs would depend on the working directory.
@@ -105,6 +131,9 @@ func (l Layout) Environment() []Variable {
 	}
 	if l.hostPath != "" && l.hostPath != DefaultHostPath {
 		variables = append(variables, Variable{HostPathVariable, l.hostPath})
+	}
+	if directory := l.StateDir(); directory != DefaultStateDir {
+		variables = append(variables, Variable{StateDirVariable, directory})
 	}
 	return variables
 }

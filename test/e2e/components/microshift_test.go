@@ -54,7 +54,8 @@ volumeBindingMode: WaitForFirstConsumer
 var _ = Describe("LVM Storage with the device classes of MicroShift", Label("microshift"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image = suite.Archive("LVMS_IMAGE")
-		cluster = suite.Up(ctx, lab.Options{Name: "e2e-microshift", Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
+		cluster = suite.Up(ctx, lab.Options{Name: "e2e-microshift", Disks: []lab.DiskSpec{{Size: 4 * lab.GiB},
+			{Size: 400 * lab.MiB}, {Size: 400 * lab.MiB}}})
 		cluster.Run(ctx, "-n", "kube-public", "create", "configmap", "microshift-version", "--from-literal=version=4.20.0")
 		cluster.OnNode1(ctx, "vgcreate rhel /dev/ubdb && lvcreate --yes -L 512M -n root rhel && "+
 			"lvcreate --yes --type thin-pool -L 512M -n pool rhel")
@@ -66,7 +67,49 @@ var _ = Describe("LVM Storage with the device classes of MicroShift", Label("mic
 	It("uses the file as it is, follows its changes, and changes nothing but volumes of claims", func(ctx SpecContext) {
 		servesTheFile(ctx)
 	}, NodeTimeout(20*time.Minute))
+
+	It("restores the label of a device of its own volume group with LVM of the node", func(ctx SpecContext) {
+		restoresALabel(ctx)
+	}, NodeTimeout(20*time.Minute))
 })
+
+// managed adds a volume group of the operator's to the LVMCluster.
+const managed = `{"spec":{"storage":{"deviceClasses":[{"name":"own","fstype":"ext4",` +
+	`"deviceSelector":{"paths":["/dev/ubdc","/dev/ubdd"]}}]}}}`
+
+// restoresALabel needs files that both the agent and LVM of the node read and write: the directory of the agent has the
+// same path in both.
+func restoresALabel(ctx context.Context) {
+	GinkgoHelper()
+	writeClasses(ctx, ownClasses)
+	cluster.Run(ctx, "patch", "lvmcluster", "lvmcluster", "-n", namespace, "--type=merge", "-p", managed)
+	Expect(cluster.WaitReady(ctx, "lvmcluster")).To(Succeed())
+	v := story.Volume{Namespace: "default", Name: "own", Class: "lvms-own", Size: "256Mi"}
+	sum := startsAndWrites(ctx, v)
+	const labels = "pvs --noheadings -o pv_name,pv_uuid --select vg_name=own"
+	before := cluster.OnNode1(ctx, labels)
+	cluster.OnNode1(ctx, "wipefs --all --force /dev/ubdd")
+
+	recovery := func(path string) func(context.Context) string {
+		return func(ctx context.Context) string {
+			return cluster.Run(ctx, "get", "lvmrecovery", "label", "-n", namespace, "-o", "jsonpath="+path)
+		}
+	}
+	phase := recovery("{.status.phase}")
+	Expect(cluster.ApplyManifest(ctx, `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: LVMRecovery
+metadata: {name: label, namespace: openshift-lvm-storage}
+spec: {nodeName: node1, deviceClassName: own, action: RestoreLabels}
+`)).To(Succeed())
+	Eventually(phase).WithContext(ctx).WithPolling(time.Second).Should(Equal("AwaitingApproval"))
+	cluster.Run(ctx, "patch", "lvmrecovery", "label", "-n", namespace, "--type=merge", "-p",
+		`{"spec":{"approvedPlan":"`+recovery("{.status.plan.id}")(ctx)+`"}}`)
+	Eventually(phase).WithContext(ctx).WithPolling(time.Second).Should(Equal("Succeeded"))
+	Expect(cluster.OnNode1(ctx, labels)).To(Equal(before))
+	Expect(cluster.Checksum(ctx, v, v.Name)).To(Equal(sum))
+	Expect(cluster.OnNode1(ctx, "ls -d /etc/topolvm 2>/dev/null || true")).To(BeEmpty(), "another directory")
+}
 
 func writeClasses(ctx context.Context, text string) {
 	GinkgoHelper()

@@ -387,7 +387,7 @@ func (s *scene) installThinTools() {
 	s.ok(unix.Mount("hostfs", machine, "hostfs", unix.MS_RDONLY, filepath.Dir(all)))
 	defer func() { s.ok(unix.Unmount(machine, 0)) }()
 	s.sh("/usr/bin/cp", filepath.Join(machine, filepath.Base(all)), all)
-	for _, tool := range []string{"check", "dump", "repair", "ls"} {
+	for _, tool := range []string{"check", "dump", "repair", "restore", "ls"} {
 		s.ok(os.Symlink(filepath.Base(all), "/usr/sbin/thin_"+tool))
 	}
 }

@@ -122,7 +122,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 
 		"options of TopoLVM, which new volumes would lose": {spec: thick,
 			seen: state.NodeState{Report: report(data("b")), Class: mirrored}, want: "Failed",
-			says: []string{"/etc/topolvm/lvmd.yaml on node n1 has lvcreate-options [--type=raid1]", "new volumes"}},
+			says: []string{"on MicroShift in /var/lib/microshift/lvms) on node n1 has lvcreate-options [--type=raid1]", "new volumes"}},
 		"stripes of TopoLVM": {spec: thick, seen: state.NodeState{Report: report(data("b")), Class: striped},
 			want: "Failed", says: []string{"has stripe 2"}},
 		"options of TopoLVM for a thin pool": {spec: thin,

@@ -260,7 +260,7 @@ func targetRefusal(d state.Desired, s state.NodeState, vg *lvm.VG) string {
 }
 
 // classesFile has the published device classes, on the node and in the container of the node agent.
-const classesFile = "/etc/topolvm/lvmd.yaml"
+const classesFile = "lvmd.yaml (in /etc/topolvm, on MicroShift in /var/lib/microshift/lvms)"
 
 // NoRecovery returns why a recovery of the device class has no effect.
 func NoRecovery(d state.Desired) string {
