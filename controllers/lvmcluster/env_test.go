@@ -219,6 +219,7 @@ func termsOf(daemonSet *appsv1.DaemonSet) []corev1.NodeSelectorTerm {
 var suitableNodes = []corev1.NodeSelectorRequirement{
 	{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
+	{Key: "node-role.kubernetes.io/arbiter", Operator: corev1.NodeSelectorOpDoesNotExist},
 }
 
 // wantEverySuitableNode checks that the agent runs on every node on which it can run.
