@@ -6,6 +6,9 @@ const (
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
+	// HealthAnnotation on a LogicalVolume has the same as JSON: the conditions that are written to the status of its
+	// claim, with status, reason and message.
+	HealthAnnotation = "lvm.topolvm.io/health"
 	// EncryptionAnnotation on a LogicalVolume names how its volume is encrypted: EncryptionLUKS2.
 	EncryptionAnnotation = "lvm.topolvm.io/encryption"
 	// FileSystemAnnotation on a LogicalVolume has the type of the file system that is created on its volume, or that

@@ -142,9 +142,11 @@ func images() map[string]artifact {
 				gatherImage("amd64", "${BIN}/gather", "${LVMS_GATHER_IMAGE}"),
 			}},
 		// A fake of upstream's node agent, for the test that takes over a cluster from upstream.
-		"upstream-image": {needs: []string{"rootfs", "image-tool"}, steps: []process{
+		"upstream-image": {needs: []string{"rootfs", "image-tool", "topolvm"}, steps: []process{
 			goBuild("upstream", "", "./test/upstream/agent"),
-			writeImage("amd64", "${ROOTFS}", "${BIN}/upstream", "${LVMS_UPSTREAM_IMAGE}", "-title", "upstream")}},
+			writeImage("amd64", "${ROOTFS}", "${BIN}/upstream", "${LVMS_UPSTREAM_IMAGE}", "-title", "upstream",
+				"-files", "${TOPOLVM_FILES}")}},
+		"topolvm": topolvm(),
 		"next-image": {needs: []string{"image"}, steps: []process{
 			versioned("lvms-next", "./cmd/lvms", ldflags(nextVersion), fipsModule+"off"),
 			operatorImage("amd64", "${BIN}/lvms-next", "${BIN}/console-plugin", "${LVMS_NEXT_IMAGE}", "-version",
@@ -196,14 +198,21 @@ func gatherImage(arch, binary, out string) process {
 
 func rootfsOf(image, arch string) string { return "${CACHE}/rootfs-" + image + arch }
 
-// topolvmImage has TopoLVM and its sidecars at the paths of TopoLVM's own image, for the test that switches from its
-// chart. A preStop hook of the chart needs a shell.
-func topolvmImage() artifact {
-	return artifact{needs: []string{"rootfs", "image-tool"}, steps: []process{
+// topolvm builds TopoLVM's programs and the sidecars of its chart, with the versions of their own module.
+func topolvm() artifact {
+	return artifact{steps: []process{
 		{args: []string{"mkdir", "-p", "${TOPOLVM_FILES}/usr/bin"}},
 		{dir: "hack/topolvm", args: []string{"go", "build", "-ldflags", small, "-o", "${TOPOLVM_FILES}/", "tool"}},
 		{args: []string{"/bin/sh", "-euc", `cd "$TOPOLVM_FILES"
-for name in lvmd topolvm-controller topolvm-node; do ln -sfn hypertopolvm "$name"; done
+for name in lvmd topolvm-controller topolvm-node; do ln -sfn hypertopolvm "$name"; done`}},
+	}}
+}
+
+// topolvmImage has TopoLVM and its sidecars at the paths of TopoLVM's own image, for the test that switches from its
+// chart. A preStop hook of the chart needs a shell.
+func topolvmImage() artifact {
+	return artifact{needs: []string{"rootfs", "image-tool", "topolvm"}, steps: []process{
+		{args: []string{"/bin/sh", "-euc", `cd "$TOPOLVM_FILES"
 for name in csi-node-driver-registrar livenessprobe; do ln -sfn lvms "$name"; done
 cp /usr/bin/busybox usr/bin/busybox
 for name in sh rm; do ln -sfn busybox "usr/bin/$name"; done`}},

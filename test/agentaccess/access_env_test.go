@@ -360,9 +360,15 @@ func (r request) want(all []permission) bool {
 	})
 }
 
-// isForEveryToken reports whether Kubernetes permits a request to everybody: who am I, and what may I do?
+// isForEveryToken reports whether Kubernetes permits a request to everybody: who am I, what may I do, and, since version
+// 1.37, which certificates are trusted (ClusterRole system:cluster-trust-bundle-discovery)?
 func (r request) isForEveryToken() bool {
-	return r.verb == "create" && strings.HasPrefix(r.resource, "selfsubject")
+	switch {
+	case r.resource == "clustertrustbundles":
+		return slices.Contains([]string{"get", "list", "watch"}, r.verb)
+	default:
+		return r.verb == "create" && strings.HasPrefix(r.resource, "selfsubject")
+	}
 }
 
 // TestTheTokenOfAnAgentHasOnlyThesePermissions tries each verb on each resource of the API server.

@@ -20,7 +20,7 @@ var changes = []change{
 	{resource: lvs, object: "lv", allowed: true, what: "annotations that say what it has done: `condition`, " +
 		"`trim`, `suspended-devices`, `existing-volume`, `earlier-staged`, `io-limits-in-force`, `io-limits-error` " +
 		"(all `lvm.topolvm.io/`)",
-		body: `{"metadata":{"annotations":{"lvm.topolvm.io/condition":"x","lvm.topolvm.io/trim":"{}",` +
+		body: `{"metadata":{"annotations":{"lvm.topolvm.io/condition":"x","lvm.topolvm.io/health":"[]","lvm.topolvm.io/trim":"{}",` +
 			`"lvm.topolvm.io/suspended-devices":"a","lvm.topolvm.io/existing-volume":"v",` +
 			`"lvm.topolvm.io/earlier-staged":"/x","lvm.topolvm.io/io-limits-in-force":"readIOPS=1",` +
 			`"lvm.topolvm.io/io-limits-error":"x"}}}`},

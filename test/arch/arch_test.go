@@ -107,7 +107,7 @@ var rules = []rule{
 		"internal/metrics",
 		"internal/tls", "internal/topolvm", "internal/volume", "vgmanager/lvm", "vgmanager/machine"}, never: agent},
 	// It has its own types for requests and errors: only lvmd has those of TopoLVM's protocol.
-	{folder: "vgmanager/volume/engine", ours: []string{"vgmanager/lvm", "vgmanager/machine",
+	{folder: "vgmanager/volume/engine", ours: []string{"internal/volume/health", "vgmanager/lvm", "vgmanager/machine",
 		"vgmanager/volume/groupsnapshot"},
 		never: []string{module + "api", "github.com/topolvm/topolvm/pkg/lvmd/proto"}},
 	{folder: "vgmanager/volume/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/volume/engine"},

@@ -111,6 +111,9 @@ func (e *Env) Minor() (int, error) {
 	return strconv.Atoi(version.Minor)
 }
 
+// Kubeconfig returns the kubeconfig file of an administrator.
+func (e *Env) Kubeconfig() []byte { return e.server.KubeConfig }
+
 // Stop ends the API server and etcd.
 func (e *Env) Stop() error { return e.server.Stop() }
 

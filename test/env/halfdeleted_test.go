@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,15 +63,8 @@ func shell(t *testing.T) func(commands string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Config.Host,
-		CertificateAuthorityData: server.Config.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: server.Config.CertData,
-		ClientKeyData: server.Config.KeyData}
-	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	config.CurrentContext = "x"
 	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+	if err := os.WriteFile(kubeconfig, server.Kubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	Reads(t, filepath.Join(repository, "config"))

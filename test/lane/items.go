@@ -220,6 +220,8 @@ type suite struct {
 	// short is set for suites that always run with -short.
 	short bool
 	paths []string
+	// needs are more artifacts that the suite uses.
+	needs []string
 }
 
 const agentPkg = "vgmanager/group/volumegroup"
@@ -275,7 +277,7 @@ var bareSuites = []suite{
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"vgmanager/volume/logicalvolume"}},
-	{name: "topolvm", minutes: 4, pkg: "test/sanity", disks: "4G,4G,4G,4G", run: "^TestTopoLVM",
+	{name: "topolvm", minutes: 4, pkg: "test/sanity", disks: "4G,4G,4G,4G", run: "^TestTopoLVM", needs: []string{"topolvm"},
 		paths: []string{"go.mod", "internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"vgmanager/volume/logicalvolume", "vgmanager/volume/lvmd"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
@@ -340,9 +342,9 @@ func bare(s suite, flavor string) Item {
 	i := Item{
 		Name: "bare/" + s.name + "/" + flavor, Slot: Node, Minutes: s.minutes, Dir: s.pkg, Repeats: place > 0,
 		Paths: append([]string{s.pkg}, s.paths...),
-		Needs: []string{"boot", "rootfs", "programs/kubernetes", "bare/" + s.pkg},
+		Needs: append([]string{"boot", "rootfs", "programs/kubernetes", "bare/" + s.pkg}, s.needs...),
 		Command: []string{"${LAB}", "bare-test", "--name", name, "--flavor", flavor, "--disks", s.disks, "--",
-			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
+			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "LVMS_TEST_TOPOLVM=${TOPOLVM_FILES}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
 			CaseEnv + "=" + strconv.Itoa(place), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m",
 			"KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m", "TMPDIR=/run",
 			fmt.Sprintf("${BARE}/%s.test", binary), "-test.v", "-test.timeout=60m", "-test.run", s.run},

@@ -9,12 +9,14 @@ import (
 
 var (
 	conditionDoc = regexp.MustCompile(`^(\w+) is a condition of ([^:]+): (.+)$`)
-	reasonDoc    = regexp.MustCompile(`^(\w+) sets ([^:]+ to (?:True|False|Unknown)): (.+)$`)
-	statusClause = regexp.MustCompile(`(?:^| and )(.+?) to (True|False|Unknown)`)
+	reasonDoc    = regexp.MustCompile(`^(\w+) sets ([^:]+ to (?:True|False|Unknown|` + healthStatuses + `)): (.+)$`)
+	statusClause = regexp.MustCompile(`(?:^| and )(.+?) to (True|False|Unknown|` + healthStatuses + `)`)
 	codeDoc      = regexp.MustCompile(`^(\w+) means: (.+)$`)
 )
 
 const (
+	healthStatuses = "Degraded or Inaccessible|Degraded|Inaccessible"
+
 	whatToDo = "What to do: "
 	byName   = "By name: "
 )
@@ -99,8 +101,9 @@ func (c *Conditions) add(d Declaration) error {
 // complete sorts the reasons by status. If a condition has no reason for True, its own name is that reason.
 func (c *condition) complete() error {
 	order := []string{"True", "False", "Unknown"}
-	isTrue := func(r reason) bool { return r.status == "True" }
-	if !slices.ContainsFunc(c.reasons, isTrue) {
+	// The health of a volume has no status of its own.
+	isKnown := func(r reason) bool { return r.status == "True" || strings.Contains(healthStatuses, r.status) }
+	if !slices.ContainsFunc(c.reasons, isKnown) {
 		c.reasons = append(c.reasons, reason{name: c.name, status: "True", means: c.means})
 	}
 	slices.SortStableFunc(c.reasons, func(a, b reason) int {
@@ -142,6 +145,12 @@ var objects = []struct{ words, title, introduction string }{
 		"[recover from lost disks](../how-to/recover.md)."},
 	{"a VolumeMove", "VolumeMove", "The operator sets it. The reason is the phase: see " +
 		"[move volumes](../how-to/move-volumes.md)."},
+	{"a volume", "The health of a volume", "The agent of the node finds it, and the annotation `lvm.topolvm.io/condition` " +
+		"of the LogicalVolume has the messages. With the feature gate `CSIVolumeHealth` (alpha in Kubernetes 1.37), the " +
+		"kubelet writes it to `.status.volumeHealth` of Pods, and what is wrong with the device classes of a node to " +
+		"`.status.storageHealth` of the CSINode. The operator writes it to `.status.healthStatus` of claims. A volume that is " +
+		"`Degraded` can be used. Of one that is `Inaccessible`, at least a part cannot. `DataLoss` is never reported: a device " +
+		"that is missing can return, and LVM metadata can be restored."},
 	{"the OperatorCondition", "OperatorCondition", "The Operator Lifecycle Manager creates the OperatorCondition in " +
 		"the operator's namespace. Without it, the operator sets no condition."},
 }

@@ -164,6 +164,8 @@ var notOffered = []string{
 	"ControllerUnpublishVolume not supported",
 	"GetSnapshot not supported",
 	"ListSnapshots not supported",
+	// A snapshot can be restored on each node: it is copied if the volume is on another one.
+	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 }
 
 // result is the result of the specs for a class.

@@ -35,7 +35,11 @@ func TestTopoLVMOnOurEngine(t *testing.T) {
 
 // notOfTopoLVM are csi-sanity's messages for capabilities that TopoLVM does not have.
 var notOfTopoLVM = slices.Concat(notOffered, []string{
+	"ControllerGetVolumeHealth not supported",
+	"ControllerListVolumeHealth not supported",
 	"ListVolumes not supported",
+	"NodeGetStorageHealth not supported",
+	"NodeGetVolumeHealth not supported",
 	"Modify volume not supported",
 	"Modify Volume not supported",
 	"ControllerModifyVolume not supported",

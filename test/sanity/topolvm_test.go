@@ -3,16 +3,21 @@
 package sanity
 
 import (
+	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
-	topolvmdriver "github.com/topolvm/topolvm/pkg/driver"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"github.com/topolvm/topolvm/pkg/runners"
+	"github.com/topolvm/topolvm"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
@@ -24,34 +29,79 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
-// startTopoLVM starts TopoLVM's own controller service, node service, reconciler of LogicalVolumes and exporter of the
-// capacity, all from its module, on the product's engine: they call it with the protocol of TopoLVM's lvmd, on a
-// socket, as they call `lvms lvmd`. Like startDriver, it returns when the capacity of all classes is known.
+// startTopoLVM starts TopoLVM's released programs, topolvm-controller and topolvm-node, on the product's engine: they
+// call it with the protocol of TopoLVM's lvmd, on a socket, as they call `lvms lvmd`. Like startDriver, it returns when
+// the capacity of all classes is known.
 func startTopoLVM(t *testing.T, cluster *env.Env, storage *lvmexec.LVM, dir string) sockets {
 	t.Helper()
 	createNode(t, cluster)
+	must(t, cluster.Client.Create(t.Context(),
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: topolvm.GetPluginName()}}))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
-	agent := newManager(t, cluster, cache.Options{})
-	connection := serveLVMd(t, agent, newEngine(t, storage, dir), filepath.Join(dir, "lvmd.socket"))
-	must(t, addTopoLVMNode(agent, connection, s.node))
-	operator := newManager(t, cluster, cache.Options{})
-	service, err := topolvmdriver.NewControllerServer(operator, topolvmdriver.ControllerServerSettings{})
-	must(t, err)
-	must(t, serveTopoLVM(operator, s.controller, func(g *grpc.Server) { csi.RegisterControllerServer(g, service) }))
-	start(t, agent)
-	start(t, operator)
+	lvmdSocket := filepath.Join(dir, "lvmd.socket")
+	engine := newManager(t, cluster, cache.Options{})
+	serveLVMd(t, engine, newEngine(t, storage, dir), lvmdSocket)
+	start(t, engine)
+	kubeconfig := writeKubeconfig(t, cluster, dir)
+	startProgram(t, kubeconfig, "topolvm-node", "--nodename", nodeName, "--csi-socket", s.node,
+		"--lvmd-socket", lvmdSocket, "--metrics-bind-address", "0")
+	startProgram(t, kubeconfig, "topolvm-controller", "--csi-socket", s.controller, "--enable-webhooks=false",
+		"--leader-election=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
 	waitForCapacity(t, cluster.Client)
+	waitUntilReady(t, s.controller, s.node)
 	return s
 }
 
-// serveLVMd serves an engine as `lvms lvmd` does, and returns a connection with it.
-func serveLVMd(t *testing.T, manager ctrl.Manager, e *engine.Engine, socket string) *grpc.ClientConn {
+// writeKubeconfig writes a kubeconfig file of an administrator.
+func writeKubeconfig(t *testing.T, cluster *env.Env, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "kubeconfig")
+	must(t, os.WriteFile(path, cluster.Kubeconfig(), 0o600))
+	return path
+}
+
+// startProgram runs one of TopoLVM's programs until the test ends. Its log is that of the test.
+func startProgram(t *testing.T, kubeconfig, name string, args ...string) {
+	t.Helper()
+	programs := os.Getenv("LVMS_TEST_TOPOLVM")
+	if programs == "" {
+		t.Fatal("LVMS_TEST_TOPOLVM is not set: run `make test-long ITEMS=bare/topolvm/debian12`, which builds TopoLVM")
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	command := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = time.Minute
+	must(t, command.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	t.Cleanup(func() {
+		stop()
+		t.Logf("%s ended: %v", name, <-ended)
+	})
+}
+
+// waitUntilReady waits until the drivers at the sockets are ready: TopoLVM's look for the CSIDriver once a minute.
+func waitUntilReady(t *testing.T, sockets ...string) {
+	t.Helper()
+	for _, socket := range sockets {
+		identity := csi.NewIdentityClient(dial(t, socket))
+		must(t, wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, env.Patience, true,
+			func(ctx context.Context) (bool, error) {
+				answer, err := identity.Probe(ctx, &csi.ProbeRequest{})
+				return answer.GetReady().GetValue(), err
+			}))
+	}
+}
+
+// serveLVMd serves an engine as `lvms lvmd` does.
+func serveLVMd(t *testing.T, manager ctrl.Manager, e *engine.Engine, socket string) {
 	t.Helper()
 	server := grpc.NewServer()
 	lvmd.Register(server, e)
 	must(t, manager.Add(e))
 	must(t, manager.Add(sidecar.NewGRPCServer(server, socket)))
-	return dial(t, socket)
 }
 
 // dial connects with a socket until the test ends. A call waits until something listens.
@@ -62,32 +112,6 @@ func dial(t *testing.T, socket string) *grpc.ClientConn {
 	must(t, err)
 	t.Cleanup(func() { must(t, connection.Close()) })
 	return connection
-}
-
-// addTopoLVMNode adds what topolvm-node runs.
-func addTopoLVMNode(manager ctrl.Manager, connection *grpc.ClientConn, socket string) error {
-	groups, volumes := proto.NewVGServiceClient(connection), proto.NewLVServiceClient(connection)
-	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(manager, manager.GetClient(), nodeName, groups,
-		volumes); err != nil {
-		return err
-	}
-	if err := manager.Add(runners.NewMetricsExporter(groups, manager.GetClient(), nodeName)); err != nil {
-		return err
-	}
-	service, err := topolvmdriver.NewNodeServer(nodeName, groups, volumes, manager)
-	if err != nil {
-		return err
-	}
-	return serveTopoLVM(manager, socket, func(g *grpc.Server) { csi.RegisterNodeServer(g, service) })
-}
-
-// serveTopoLVM adds a gRPC server with a service and TopoLVM's identity.
-func serveTopoLVM(manager ctrl.Manager, socket string, register func(*grpc.Server)) error {
-	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server,
-		topolvmdriver.NewIdentityServer(func() (bool, error) { return true, nil }))
-	register(server)
-	return manager.Add(sidecar.NewGRPCServer(server, socket))
 }
 
 // newEngine returns the engine of the node with all device classes.

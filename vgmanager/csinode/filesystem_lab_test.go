@@ -65,33 +65,32 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			})
 			b := newBench(t)
 			b.server.FileSystems = mountedfs.New("node1")
-			stats := func() *csi.NodeGetVolumeStatsResponse {
-				got, err := b.server.NodeGetVolumeStats(t.Context(),
-					&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: folder})
+			read := func() []*csi.VolumeHealth_VolumeHealthEntry {
+				got, err := b.server.NodeGetVolumeHealth(t.Context(),
+					&csi.NodeGetVolumeHealthRequest{VolumeId: id, VolumePublishPath: folder})
 				m.ok(err)
-				return got
+				return got.GetVolumeHealth().GetHealthStatuses()
 			}
-			if got := stats(); got.VolumeCondition.Abnormal || len(got.Usage) != 2 {
+			if got := read(); len(got) > 0 {
 				t.Fatalf("before: got %+v", got)
 			}
 			test.do(m, folder)
-			got := stats()
+			got := read()
 			// ext4 updates its error count in the background.
 			end := time.Now().Add(limit.Hang)
-			for test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end) {
+			for test.want != "" && len(got) == 0 && time.Now().Before(end) {
 				time.Sleep(20 * time.Millisecond)
-				got = stats()
+				got = read()
 			}
-			t.Log(got.VolumeCondition.Message)
-			if got.VolumeCondition.Abnormal != (test.want != "") ||
-				!strings.Contains(got.VolumeCondition.Message, test.want) {
+			t.Log(got)
+			if (len(got) > 0) != (test.want != "") || len(got) > 0 && !strings.Contains(got[0].GetMessage(), test.want) {
 				t.Errorf("got %+v", got)
 			}
 			number, err := m.host.Number(mapped)
 			m.ok(err)
 			list, err := b.server.FileSystems.Problems(context.Background(),
 				map[string]service.Volume{number.String(): {Class: "vg1", Name: id}})
-			if err != nil || !strings.Contains(list[number.String()], test.want) ||
+			if err != nil || !strings.Contains(list[number.String()].Message, test.want) ||
 				(len(list) != 0) != (test.want != "") {
 				t.Errorf("got %v, %v", list, err)
 			}

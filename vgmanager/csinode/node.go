@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/encryption"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/fencing"
@@ -34,8 +35,10 @@ type Volumes interface {
 	volume.LVM
 	// SuspendedDevices returns the suspended devices that hold data of a volume, or none.
 	SuspendedDevices(ctx context.Context, class, name string) ([]string, error)
-	// Condition describes the problem of a volume, or returns "" if there is none. It starts no process.
-	Condition(ctx context.Context, class, name string) (string, error)
+	// Problems returns what is wrong with a volume. It starts no process.
+	Problems(ctx context.Context, class, name string) ([]health.Condition, error)
+	// ClassProblems returns what is wrong with the device classes. It starts no process.
+	ClassProblems(ctx context.Context) ([]health.Condition, error)
 }
 
 // NodeOptions configure a NodeServer.
@@ -198,7 +201,8 @@ func (s *NodeServer) NodeGetCapabilities(context.Context,
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
-		csi.NodeServiceCapability_RPC_VOLUME_CONDITION,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
+		csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH,
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		response.Capabilities = append(response.Capabilities, &csi.NodeServiceCapability{

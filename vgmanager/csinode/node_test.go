@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
@@ -30,7 +31,7 @@ import (
 type fakeVolumes struct {
 	lv        *lvm.LV
 	err       error
-	wrong     string
+	problems  []health.Condition
 	tagErr    error
 	activated int
 	tagged    int // successful calls of TagLV
@@ -82,8 +83,12 @@ func (f *fakeVolumes) SuspendedDevices(context.Context, string, string) ([]strin
 	return f.suspended, f.suspendedErr
 }
 
-func (f *fakeVolumes) Condition(context.Context, string, string) (string, error) {
-	return f.wrong, f.err
+func (f *fakeVolumes) Problems(context.Context, string, string) ([]health.Condition, error) {
+	return f.problems, f.err
+}
+
+func (f *fakeVolumes) ClassProblems(context.Context) ([]health.Condition, error) {
+	return f.problems, f.err
 }
 
 // fakeHost stores mounts by path.
@@ -769,19 +774,11 @@ func TestStats(t *testing.T) {
 	}
 	got, err := stats(t.TempDir())
 	b.wantCode(err, codes.OK)
-	if got.VolumeCondition.Abnormal || len(got.Usage) == 0 || got.Usage[0].Total == 0 {
+	if len(got.Usage) == 0 || got.Usage[0].Total == 0 {
 		t.Errorf("got %+v", got)
-	}
-	b.volumes.wrong = "thin pool vg1/pool is full"
-	if got, err = stats(t.TempDir()); err != nil || !got.VolumeCondition.Abnormal ||
-		got.VolumeCondition.Message != b.volumes.wrong {
-		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = stats(filepath.Join(t.TempDir(), "none"))
 	b.wantCode(err, codes.NotFound)
-	b.volumes.err = status.Error(codes.Unavailable, "no answer")
-	_, err = stats(t.TempDir())
-	b.wantCode(err, codes.Unavailable)
 }
 
 func TestStageOfANewVolume(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm/pkg/driver"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/version"
@@ -13,39 +15,58 @@ import (
 // NewIdentityServer returns the CSI identity service of the driver, which also has the group controller service. The
 // driver is ready unless healthy returns an error.
 func NewIdentityServer(healthy func() error) csi.IdentityServer {
-	return identity{NewPlugin(wellknown.DriverName, healthy)}
+	s := newIdentity(wellknown.DriverName, healthy)
+	s.services = append(s.services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	return s
 }
 
-type identity struct{ csi.IdentityServer }
+// NewPlugin returns a CSI identity service under a name of the driver, with the capabilities of TopoLVM's. It is ready
+// unless healthy returns an error.
+func NewPlugin(name string, healthy func() error) csi.IdentityServer {
+	return newIdentity(name, healthy)
+}
 
-// GetPluginCapabilities returns the capabilities of the driver.
-func (i identity) GetPluginCapabilities(ctx context.Context,
-	request *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	response, err := i.IdentityServer.GetPluginCapabilities(ctx, request)
-	if err != nil {
-		return nil, err
+func newIdentity(name string, healthy func() error) *identity {
+	return &identity{name: name, healthy: healthy,
+		services: []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE,
+			csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}}
+}
+
+type identity struct {
+	csi.UnimplementedIdentityServer
+	name     string
+	healthy  func() error
+	services []csi.PluginCapability_Service_Type
+}
+
+// GetPluginInfo returns the name of the driver, and the version of this program.
+func (s *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: s.name, VendorVersion: version.Full()}, nil
+}
+
+// GetPluginCapabilities returns the services of the driver, and that its volumes can be expanded at any time.
+func (s *identity) GetPluginCapabilities(context.Context,
+	*csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	response := &csi.GetPluginCapabilitiesResponse{}
+	for _, service := range s.services {
+		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: service}},
+		})
 	}
-	response.Capabilities = append(response.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
-		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE},
-	}})
+	for _, when := range []csi.PluginCapability_VolumeExpansion_Type{csi.PluginCapability_VolumeExpansion_ONLINE,
+		csi.PluginCapability_VolumeExpansion_OFFLINE} {
+		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_VolumeExpansion_{
+				VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: when}},
+		})
+	}
 	return response, nil
 }
 
-// NewPlugin returns TopoLVM's CSI identity service under a name of the driver, which is ready unless healthy returns an
-// error.
-func NewPlugin(name string, healthy func() error) csi.IdentityServer {
-	return plugin{driver.NewIdentityServer(func() (bool, error) {
-		err := healthy()
-		return err == nil, err
-	}), name}
-}
-
-type plugin struct {
-	csi.IdentityServer
-	name string
-}
-
-// GetPluginInfo returns the name of the driver, and the version of this program: TopoLVM's would be "devel".
-func (p plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: p.name, VendorVersion: version.Full()}, nil
+// Probe reports whether the driver is ready.
+func (s *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	if err := s.healthy(); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
@@ -23,48 +23,99 @@ const maxEntries = 500
 // volume on the previous page, so volumes that are created or deleted between two calls do not shift the others.
 func (s *ControllerServer) ListVolumes(ctx context.Context,
 	request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	response := &csi.ListVolumesResponse{}
+	var err error
+	response.NextToken, err = s.listPage(ctx, request, func(lv *topolvmv1.LogicalVolume) bool {
+		return lv.Spec.AccessType != volumespec.AccessSnapshot
+	}, func(lv *topolvmv1.LogicalVolume) {
+		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
+			Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: volumespec.SizeOf(lv),
+				AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// ControllerListVolumeHealth returns what is wrong with the volumes that are not healthy, in the order of their names,
+// as their node agents have reported it.
+func (s *ControllerServer) ControllerListVolumeHealth(ctx context.Context,
+	request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+	response := &csi.ControllerListVolumeHealthResponse{}
+	var err error
+	response.NextToken, err = s.listPage(ctx, request, func(lv *topolvmv1.LogicalVolume) bool {
+		return lv.Spec.AccessType != volumespec.AccessSnapshot && len(view.Health(lv)) > 0
+	}, func(lv *topolvmv1.LogicalVolume) {
+		response.Entries = append(response.Entries, health.CSI(lv.Status.VolumeID, view.Health(lv)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// ControllerGetVolumeHealth returns what is wrong with a volume, as its node agent has reported it.
+func (s *ControllerServer) ControllerGetVolumeHealth(ctx context.Context,
+	request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
+	if request.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
+	}
+	lv, err := s.volumes.Find(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if lv == nil {
+		return nil, status.Errorf(codes.NotFound, "there is no volume %s", request.GetVolumeId())
+	}
+	return &csi.ControllerGetVolumeHealthResponse{
+		VolumeHealth: health.CSI(request.GetVolumeId(), view.Health(lv))}, nil
+}
+
+// pageRequest is a request for a page of a list.
+type pageRequest interface {
+	GetMaxEntries() int32
+	GetStartingToken() string
+}
+
+// listPage adds the next LogicalVolumes that are wanted and have a volume, and returns the token of the next page.
+func (s *ControllerServer) listPage(ctx context.Context, request pageRequest, wanted func(*topolvmv1.LogicalVolume) bool,
+	add func(*topolvmv1.LogicalVolume)) (next string, err error) {
 	if request.GetMaxEntries() < 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "max_entries must not be negative: %d",
-			request.GetMaxEntries())
+		return "", status.Errorf(codes.InvalidArgument, "max_entries must not be negative: %d", request.GetMaxEntries())
 	}
 	after, err := tokenName(request.GetStartingToken())
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	limit := int(request.GetMaxEntries())
 	if limit == 0 {
 		limit = maxEntries
 	}
-	response := &csi.ListVolumesResponse{}
+	count := 0
 	// The API server returns objects in the order of their names.
 	all := &topolvmv1.LogicalVolumeList{}
 	err = paging.Until(ctx, s.volumes.Live, all, func(list *topolvmv1.LogicalVolumeList) bool {
 		for i := range list.Items {
 			lv := &list.Items[i]
-			if lv.Status.VolumeID == "" || lv.Spec.AccessType == volumespec.AccessSnapshot || lv.Name <= after {
+			if lv.Status.VolumeID == "" || lv.Name <= after || !wanted(lv) {
 				continue
 			}
-			if len(response.Entries) == limit {
-				response.NextToken = tokenPrefix + after
+			if count == limit {
+				next = tokenPrefix + after
 				return true
 			}
-			response.Entries = append(response.Entries, entryOf(lv))
+			count++
+			add(lv)
 			after = lv.Name
 		}
 		return false
 	})
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
+		return "", status.Error(codes.Unavailable, err.Error())
 	}
-	return response, nil
-}
-
-func entryOf(lv *topolvmv1.LogicalVolume) *csi.ListVolumesResponse_Entry {
-	return &csi.ListVolumesResponse_Entry{
-		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: volumespec.SizeOf(lv),
-			AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
-		Status: &csi.ListVolumesResponse_VolumeStatus{VolumeCondition: conditionOf(lv)},
-	}
+	return next, nil
 }
 
 // tokenPrefix distinguishes the driver's tokens from other text.
@@ -79,13 +130,4 @@ func tokenName(token string) (string, error) {
 		return "", status.Errorf(codes.Aborted, "invalid starting_token: %s", strconv.Quote(token))
 	}
 	return name, nil
-}
-
-// conditionOf returns the condition that the node agent has written on a LogicalVolume.
-func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
-	wrong := view.Condition(lv)
-	if wrong == "" {
-		return &csi.VolumeCondition{Message: service.Healthy}
-	}
-	return &csi.VolumeCondition{Abnormal: true, Message: wrong}
 }

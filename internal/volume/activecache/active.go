@@ -81,13 +81,13 @@ func IsSettled(object runtime.Object) bool {
 }
 
 // logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size and limits, and is not
-// being deleted or switched to another node, and does not belong to a group snapshot that is not complete.
+// being deleted or switched to another node, does not belong to a group snapshot that is not complete, and is healthy.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
 		view.MovedVolume(lv) == "" && !isBeingSwitched(lv) && !view.IOLimitsOf(lv).IsPending() &&
-		view.GroupPending(lv) == ""
+		view.GroupPending(lv) == "" && lv.Annotations[wellknown.HealthAnnotation] == ""
 }
 
 // isBeingSwitched reports whether a LogicalVolume is fenced for a move, or its target node has to adopt its copy. No
@@ -96,8 +96,8 @@ func isBeingSwitched(lv *topolvmv1.LogicalVolume) bool {
 	return fence.Holder(lv)+fence.Confirmed(lv)+view.Adopts(lv) != ""
 }
 
-// claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, and has no
-// operation in progress.
+// claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, has no operation in
+// progress, and is healthy.
 func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has := claim.Status.Capacity[corev1.ResourceStorage]
@@ -105,7 +105,14 @@ func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 	class := ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
 	return status.Phase == corev1.ClaimBound && unheld(claim) && asked.Cmp(has) <= 0 &&
 		(class == "" || class == ptr.Deref(status.CurrentVolumeAttributesClassName, "")) &&
-		len(status.Conditions)+len(status.AllocatedResourceStatuses) == 0 && status.ModifyVolumeStatus == nil
+		!slices.ContainsFunc(status.Conditions, isProgress) && len(status.AllocatedResourceStatuses) == 0 &&
+		status.ModifyVolumeStatus == nil && status.HealthStatus == nil
+}
+
+// isProgress reports whether a condition of a claim is about an operation. Kubernetes 1.37 also has one on each claim
+// that says whether a Pod uses it (KEP-5541).
+func isProgress(c corev1.PersistentVolumeClaimCondition) bool {
+	return c.Type != corev1.PersistentVolumeClaimUnused
 }
 
 // volumeIsSettled reports whether a PersistentVolume is bound, and is not being deleted or migrated to this driver.

@@ -53,6 +53,11 @@ func TestWhatRests(t *testing.T) {
 	if !IsSettled(boundClaim("c")) || !IsSettled(boundVolume("v")) || IsSettled(&corev1.Node{}) {
 		t.Error("a bound claim and its PersistentVolume rest")
 	}
+	used := boundClaim("c")
+	used.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimUnused}}
+	if !IsSettled(used) {
+		t.Error("the condition that each claim has keeps it from settling")
+	}
 	now := metav1.Now()
 	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
 		"is pending":    func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
@@ -60,6 +65,9 @@ func TestWhatRests(t *testing.T) {
 		"asks for more": func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = of("2Gi") },
 		"says something": func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}}
+		},
+		"is not healthy": func(c *corev1.PersistentVolumeClaim) {
+			c.Status.HealthStatus = &corev1.VolumeHealthStatus{}
 		},
 		"is being deleted": func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &now },
 		"is waited for": func(c *corev1.PersistentVolumeClaim) {
@@ -221,8 +229,16 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 	if !IsSettled(logicalVolume("v")) || !IsSettled(larger) {
 		t.Error("one that was made rests")
 	}
+	used := boundClaim("c")
+	used.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimUnused}}
+	if !IsSettled(used) {
+		t.Error("the condition that each claim has keeps it from settling")
+	}
 	now := metav1.Now()
 	for name, change := range map[string]func(*topolvmv1.LogicalVolume){
+		"is not healthy": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{wellknown.HealthAnnotation: "[]"}
+		},
 		"is being made":    func(v *topolvmv1.LogicalVolume) { v.Status.VolumeID = "" },
 		"is being deleted": func(v *topolvmv1.LogicalVolume) { v.DeletionTimestamp = &now },
 		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },

@@ -12,9 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Healthy is the message of a volume condition that is not abnormal.
-const Healthy = "healthy"
-
 // CheckRequest refuses incomplete calls, and requests that a volume on one node cannot fulfill.
 func CheckRequest(id, path, pathName string, capability *csi.VolumeCapability) error {
 	switch {

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 )
 
 // set sets an annotation of a LogicalVolume, or removes it if the text is "".
@@ -37,6 +39,26 @@ func ClaimKey(lv *topolvmv1.LogicalVolume) (key types.NamespacedName, known bool
 // Condition returns what is wrong with a logical volume, or "".
 func Condition(lv *topolvmv1.LogicalVolume) string {
 	return lv.Annotations[wellknown.ConditionAnnotation]
+}
+
+// EncodeHealth returns the value of the annotation with the health of a volume, or "" for a healthy one.
+func EncodeHealth(list []health.Condition) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(health.Merged(list))
+	return string(text), err
+}
+
+// Health returns what is wrong with a logical volume, as its agent has reported it. An agent before version 0.2 has
+// reported the text alone.
+func Health(lv *topolvmv1.LogicalVolume) []health.Condition {
+	var list []health.Condition
+	err := json.Unmarshal([]byte(lv.Annotations[wellknown.HealthAnnotation]), &list)
+	if text := Condition(lv); text != "" && (err != nil || len(list) == 0) {
+		return []health.Condition{health.Degraded(health.LogicalVolumeUnhealthy, text)}
+	}
+	return list
 }
 
 // MissingVolume returns the Condition of a LogicalVolume whose node does not have its logical volume. The agent of the

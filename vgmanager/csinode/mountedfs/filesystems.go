@@ -17,6 +17,7 @@ import (
 	mount "k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
@@ -65,20 +66,20 @@ func New(node string) *FileSystems {
 
 // Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to its
 // volume. The result has no entry for devices that are not mounted or are healthy.
-func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]string, error) {
+func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]health.Condition, error) {
 	mounts, err := f.mountsOf(func(device string) bool { return volumes[device].Name != "" })
 	if err != nil {
 		return nil, err
 	}
-	problems := map[string]string{}
+	problems := map[string]health.Condition{}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for device, list := range mounts {
 		all.Go(func() {
-			if problem := f.problem(ctx, volumes[device], list); problem != "" {
+			if problem := f.problem(ctx, volumes[device], list); problem != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				problems[device] = problem
+				problems[device] = *problem
 			}
 		})
 	}
@@ -106,16 +107,16 @@ func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mo
 	return mounts, nil
 }
 
-// At returns the usage of the file system or device at a path, and its problem or "". The usage is nil if the file
+// At returns the usage of the file system or device at a path, and its problem or nil. The usage is nil if the file
 // system does not return it. An error concerns the path, not the file system.
-func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string) ([]Usage, string, error) {
+func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string) ([]Usage, *health.Condition, error) {
 	mounts, err := f.mountsLike(path)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	usage, err := f.ask(ctx, path)
 	if err != nil && !isBroken(err) {
-		return nil, "", err
+		return nil, nil, err
 	}
 	return usage, f.judge(volume, path, mounts, err), nil
 }
@@ -167,12 +168,12 @@ func (f *FileSystems) volumeDeviceOf(m mount.MountInfo) (string, error) {
 
 func deviceOf(m mount.MountInfo) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
 
-// problem returns the problem of the file system with the given mounts, or "".
-func (f *FileSystems) problem(ctx context.Context, volume service.Volume, mounts []mount.MountInfo) string {
+// problem returns the problem of the file system with the given mounts, or nil.
+func (f *FileSystems) problem(ctx context.Context, volume service.Volume, mounts []mount.MountInfo) *health.Condition {
 	path := mounts[0].MountPoint
 	_, err := f.ask(ctx, path)
 	if err != nil && !isBroken(err) {
-		return "" // The file system was unmounted meanwhile.
+		return nil // The file system was unmounted meanwhile.
 	}
 	return f.judge(volume, path, mounts, err)
 }
@@ -201,18 +202,18 @@ func isBroken(err error) bool {
 	return errors.As(err, &late) || slices.ContainsFunc([]unix.Errno{unix.EIO, unix.ESHUTDOWN, unix.EUCLEAN}, isErrno)
 }
 
-// judge describes the problem of a file system, or returns "" if there is none.
-func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.MountInfo, err error) string {
-	wrong := stateOf(mounts)
-	if err != nil {
-		wrong = fmt.Sprintf("is not accessible (%v)", err)
-	}
+// judge describes the problem of a file system, or returns nil if there is none.
+func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.MountInfo,
+	err error) *health.Condition {
+	problem := stateOf(mounts)
 	recorded := f.recorded(mounts)
-	if wrong == "" && recorded == "" {
-		return ""
-	}
-	if wrong == "" {
-		wrong = "has errors"
+	switch {
+	case err != nil:
+		problem = health.Inaccessible(health.FileSystemUnavailable, fmt.Sprintf("is not accessible (%v)", err))
+	case problem.Reason == "" && recorded == "":
+		return nil
+	case problem.Reason == "":
+		problem = health.Degraded(health.FileSystemErrors, "has errors")
 	}
 	kind := "the file system"
 	source := ""
@@ -220,24 +221,26 @@ func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.M
 		kind = "the " + mounts[0].FsType + " file system"
 		source = ", device " + mounts[0].Source
 	}
-	return fmt.Sprintf(
+	problem.Message = fmt.Sprintf(
 		"%s of volume %s on node %s (%s%s) %s%s: see the kernel's log on the node for the cause; %s", kind,
-		volume, f.node, path, source, wrong, recorded, volume.RepairAdvice(f.node))
+		volume, f.node, path, source, problem.Message, recorded, volume.RepairAdvice(f.node))
+	return &problem
 }
 
 // stateOf returns what the mount options say about an error: the file system became read-only, or was shut down. If a
-// file system was mounted read-only on purpose, each of its mounts has the option ro, too.
-func stateOf(mounts []mount.MountInfo) string {
+// file system was mounted read-only on purpose, each of its mounts has the option ro, too. The reason is "" if there is
+// no error.
+func stateOf(mounts []mount.MountInfo) health.Condition {
 	for _, m := range mounts {
 		switch {
 		case slices.Contains(m.SuperOptions, "shutdown"):
-			return "was shut down after an error"
+			return health.Inaccessible(health.FileSystemUnavailable, "was shut down after an error")
 		case slices.Contains(m.SuperOptions, "emergency_ro"),
 			slices.Contains(m.SuperOptions, "ro") && !slices.Contains(m.MountOptions, "ro"):
-			return "became read-only after an error"
+			return health.Degraded(health.FileSystemReadOnly, "became read-only after an error")
 		}
 	}
-	return ""
+	return health.Condition{}
 }
 
 // recorded returns the errors that ext4 has recorded since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of

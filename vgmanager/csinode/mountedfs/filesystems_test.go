@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
@@ -79,14 +80,14 @@ func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
 	const table = "120 30 253:1 / /staging rw,noatime shared:60 - xfs /dev/mapper/lvms-crypt-8a6e rw\n"
 	f := newFileSystems(t, others+table, unix.EIO)
 	below := filepath.Join(f.Sysfs, "dev/block/253:1/slaves/dm-7/dev")
-	find := func() (map[string]string, error) {
+	find := func() (map[string]health.Condition, error) {
 		return f.Problems(t.Context(), map[string]service.Volume{"254:7": orders})
 	}
 	if got, err := find(); err != nil || len(got) != 0 {
 		t.Errorf("closed meanwhile: got %v, %v", got, err)
 	}
 	writeFile(t, below, "254:7\n")
-	if got, err := find(); err != nil || !strings.Contains(got["254:7"], "is not accessible") {
+	if got, err := find(); err != nil || !strings.Contains(got["254:7"].Message, "is not accessible") {
 		t.Errorf("got %v, %v", got, err)
 	}
 	f.Usage = func(string) ([]Usage, error) { return []Usage{{Used: 4}}, nil }
@@ -163,7 +164,10 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 			if err != nil || (usage == nil) != (test.answer != nil) {
 				t.Errorf("got %v, %v", usage, err)
 			}
-			for _, got := range []string{list["254:7"], at} {
+			if at == nil {
+				at = &health.Condition{}
+			}
+			for _, got := range []string{list["254:7"].Message, at.Message} {
 				if test.want == nil && got != "" {
 					t.Errorf("got %q", got)
 				}
@@ -182,8 +186,8 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 
 func TestABlockVolumeHasNoFileSystem(t *testing.T) {
 	f := newFileSystems(t, strings.ReplaceAll(others+block, "rw,size", "ro,size"), nil)
-	if usage, wrong, err := f.At(t.Context(), orders, "/block"); err != nil || wrong != "" || usage == nil {
-		t.Errorf("got %v, %q, %v", usage, wrong, err)
+	if usage, wrong, err := f.At(t.Context(), orders, "/block"); err != nil || wrong != nil || usage == nil {
+		t.Errorf("got %v, %v, %v", usage, wrong, err)
 	}
 }
 
@@ -192,8 +196,8 @@ func TestAPathThatIsGoneIsNoBrokenFileSystem(t *testing.T) {
 	if list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders}); err != nil || len(list) != 0 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if _, wrong, err := f.At(t.Context(), orders, "/target"); err == nil || wrong != "" {
-		t.Errorf("got %q, %v", wrong, err)
+	if _, wrong, err := f.At(t.Context(), orders, "/target"); err == nil || wrong != nil {
+		t.Errorf("got %v, %v", wrong, err)
 	}
 }
 
@@ -226,12 +230,12 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 		for range 3 {
 			list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders,
 				"254:9": {Class: "vg1", Name: "other"}})
-			if err != nil || len(list) != 1 || !strings.Contains(list["254:7"], "has not answered since") ||
+			if err != nil || len(list) != 1 || !strings.Contains(list["254:7"].Message, "has not answered since") ||
 				time.Since(begun) != fileSystemTimeout {
 				t.Errorf("after %s: got %v, %v", time.Since(begun), list, err)
 			}
 			usage, wrong, err := f.At(t.Context(), orders, "/staging")
-			if err != nil || usage != nil || !strings.Contains(wrong, "has not answered since") {
+			if err != nil || usage != nil || wrong == nil || !strings.Contains(wrong.Message, "has not answered since") {
 				t.Errorf("got %v, %q, %v", usage, wrong, err)
 			}
 		}

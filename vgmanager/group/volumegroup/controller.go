@@ -162,6 +162,8 @@ type Options struct {
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
 	Changed func()
+	// StatusChanged is called after each change of the status of a volume group: its volumes may have the same problem.
+	StatusChanged func()
 	// StateDir is a directory on the node that outlives the agent. It also has lvmd.yaml.
 	StateDir string
 }
@@ -409,6 +411,9 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 		before, after, err := r.writeEntry(ctx, nodeStatus, d, o)
 		if err != nil {
 			return ctrl.Result{}, err
+		}
+		if r.StatusChanged != nil && (before.Status != after.Status || before.Reason != after.Reason) {
+			r.StatusChanged()
 		}
 		r.events.changed(object, before, after, plan.Event(o.Outcome))
 		r.events.approvals(d, before, after)

@@ -20,7 +20,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -537,7 +539,7 @@ func TestConditions(t *testing.T) {
 	closed.Annotations = map[string]string{wellknown.FenceErrorAnnotation: "closed by the fence m"}
 	closing.Annotations = map[string]string{wellknown.FenceErrorAnnotation: "in use", wellknown.FenceAnnotation: "m"}
 	got := conditions(
-		[]engine.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
+		[]engine.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Problems: []health.Condition{health.Inaccessible(health.DeviceMissing, "the device is missing")}}},
 		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
 		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"),
 			object("unknown", "x"), closed, closing, {}},
@@ -548,8 +550,8 @@ func TestConditions(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for name, text := range want {
-		if got[name] != text {
-			t.Errorf("%s: got %q, want %q", name, got[name], text)
+		if health.Text(got[name]) != text {
+			t.Errorf("%s: got %v, want %q", name, got[name], text)
 		}
 	}
 }
@@ -625,13 +627,13 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 
 // brokenFileSystems returns problems of file systems, or an error.
 type brokenFileSystems struct {
-	problems map[string]string
+	problems map[string]health.Condition
 	err      error
 	asked    map[string]service.Volume
 }
 
-func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]service.Volume) (map[string]string,
-	error) {
+func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]service.Volume) (
+	map[string]health.Condition, error) {
 	b.asked = volumes
 	return b.problems, b.err
 }
@@ -665,12 +667,15 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	}
 	volume := w.get("a").Status.VolumeID
 	const wrong = "the xfs file system of volume thin/a on node node1 is not accessible (input/output error)"
-	files := &brokenFileSystems{problems: map[string]string{devices[volume]: wrong}}
+	files := &brokenFileSystems{problems: map[string]health.Condition{devices[volume]: health.Inaccessible(health.FileSystemUnavailable, wrong)}}
 	a.FileSystems = files
 	check := func(what, want string, series int) {
 		t.Helper()
 		if got := w.get("a").Annotations[wellknown.ConditionAnnotation]; got != want {
 			t.Errorf("%s: got %q", what, got)
+		}
+		if got := view.Health(w.get("a")); health.Text(got) != want || want != "" && got[0].Reason != health.FileSystemUnavailable {
+			t.Errorf("%s: got %v", what, got)
 		}
 		if got := w.get("b").Annotations[wellknown.ConditionAnnotation]; got != "" {
 			t.Errorf("%s: the other volume: %q", what, got)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
@@ -22,7 +23,7 @@ import (
 type FileSystems interface {
 	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has their
 	// volumes.
-	Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]string, error)
+	Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]health.Condition, error)
 }
 
 // lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
@@ -44,12 +45,12 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []engine.Volume
 	var broken []engine.VolumeState
 	for i := range volumes {
 		v := &volumes[i]
-		problem := problems[v.Device]
-		if problem == "" {
+		problem, found := problems[v.Device]
+		if !found {
 			continue
 		}
 		broken = append(broken, *v)
-		addCondition(v, problem)
+		v.Problems = append([]health.Condition{problem}, v.Problems...)
 	}
 	_, list := newVolumeMetrics(broken, maxBroken)
 	a.mu.Lock()
@@ -69,46 +70,43 @@ func (a *Auditor) lookAtPods(ctx context.Context, volumes []engine.VolumeState) 
 	}
 	for i := range volumes {
 		if problem := detained[volumes[i].Device]; problem != "" {
-			addCondition(&volumes[i], problem)
+			v := &volumes[i]
+			v.Problems = append([]health.Condition{health.Degraded(health.DeviceInUse, problem)}, v.Problems...)
 		}
 	}
 	return nil
 }
 
-func addCondition(v *engine.VolumeState, problem string) {
-	if v.Condition != "" {
-		problem += "; " + v.Condition
-	}
-	v.Condition = problem
-}
-
 // conditions returns the problems of the logical volume of each object, by the name of the object.
 func conditions(volumes []engine.VolumeState, classes map[string]error,
-	objects []topolvmv1.LogicalVolume) map[string]string {
+	objects []topolvmv1.LogicalVolume) map[string][]health.Condition {
 	states := map[string]engine.VolumeState{}
 	for _, v := range volumes {
 		states[v.Name] = v
 	}
-	wrong := map[string]string{}
+	wrong := map[string][]health.Condition{}
 	for i := range objects {
 		lv := &objects[i]
-		problem, known := classes[lv.Spec.DeviceClass]
 		if lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
 			continue
 		}
+		problem, known := classes[lv.Spec.DeviceClass]
 		state, there := states[lv.Status.VolumeID]
+		of := func(reason, message string) []health.Condition {
+			return []health.Condition{health.Inaccessible(reason, message)}
+		}
 		switch {
 		case !known:
-			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass,
-				lv.Spec.NodeName)
+			wrong[lv.Name] = of(health.DeviceClassUnavailable,
+				fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass, lv.Spec.NodeName))
 		case problem != nil:
-			wrong[lv.Name] = status.Convert(problem).Message()
+			wrong[lv.Name] = of(health.DeviceClassUnavailable, status.Convert(problem).Message())
 		case !there:
-			wrong[lv.Name] = view.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+			wrong[lv.Name] = of(health.LogicalVolumeMissing, view.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID))
 		case isClosed(lv):
-			wrong[lv.Name] = fence.Problem(lv)
-		case state.Condition != "":
-			wrong[lv.Name] = state.Condition
+			wrong[lv.Name] = of(health.Fenced, fence.Problem(lv))
+		case len(state.Problems) > 0:
+			wrong[lv.Name] = state.Problems
 		}
 	}
 	return wrong
@@ -146,12 +144,17 @@ func suspensions(volumes []engine.VolumeState, classes map[string]error,
 
 // mark writes the problems and the suspended devices of its logical volume to each object, if they changed.
 func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume,
-	wrong, suspended map[string]string) error {
+	wrong map[string][]health.Condition, suspended map[string]string) error {
 	var errs []error
 	for i := range objects {
 		lv := &objects[i]
-		want := map[string]string{wellknown.ConditionAnnotation: wrong[lv.Name],
-			wellknown.SuspendedDevicesAnnotation: suspended[lv.Name]}
+		conditions, err := view.EncodeHealth(wrong[lv.Name])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		want := map[string]string{wellknown.ConditionAnnotation: health.Text(wrong[lv.Name]),
+			wellknown.HealthAnnotation: conditions, wellknown.SuspendedDevicesAnnotation: suspended[lv.Name]}
 		if isAnnotated(lv, want) {
 			continue
 		}

@@ -5,22 +5,52 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/fault"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/view"
 )
 
-// Condition returns a description of what is wrong with a volume, or "". The report can be as old as conditionAge.
-func (l *Lister) Condition(ctx context.Context, class, name string) (string, error) {
+// Problems returns what is wrong with a volume. It starts no process. The report can be as old as conditionAge.
+func (l *Lister) Problems(ctx context.Context, class, name string) ([]health.Condition, error) {
 	v, err := l.locate(ctx, class, l.recent)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	lv, err := find(v, name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return v.Condition(lv), nil
+	return v.Problems(lv), nil
+}
+
+// ClassProblems returns what is wrong with the device classes of the node, as Inaccessible if no class is available, and
+// as Degraded otherwise. It starts no process. The report can be as old as conditionAge.
+func (l *Lister) ClassProblems(ctx context.Context) ([]health.Condition, error) {
+	set := l.classes.Current()
+	report, err := l.recent(ctx)
+	if err != nil {
+		return nil, fault.Of(err)
+	}
+	var problems []health.Condition
+	problem, available := health.Inaccessible, map[string]*view.Class{}
+	for i := range set.Classes {
+		if v, err := view.Of(set, &set.Classes[i], report); err == nil {
+			problem, available[v.Config.Name] = health.Degraded, &v
+		}
+	}
+	for i := range set.Classes {
+		name := set.Classes[i].Name
+		v := available[name]
+		if v == nil {
+			problems = append(problems, problem(health.DeviceClassUnavailable,
+				fmt.Sprintf("device class %s is not available", name)))
+			continue
+		}
+		v.ReadPool(ctx, l.kernel)
+		problems = append(problems, v.GroupProblems()...)
+	}
+	return problems, nil
 }
 
 // VolumeState is the state of a volume on the node.
@@ -33,8 +63,8 @@ type VolumeState struct {
 	Tags []string
 	// Created is zero if LVM did not record the time.
 	Created time.Time
-	// Condition describes what is wrong with the volume, or is "".
-	Condition string
+	// Problems are what is wrong with the volume.
+	Problems []health.Condition
 	// Damaged: the volume, its thin pool or one of its devices is damaged or missing. It is false for a volume whose
 	// thin pool has no free space.
 	Damaged bool
@@ -83,7 +113,7 @@ func (l *Lister) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 			volumes = append(volumes, VolumeState{
 				Class: v.Config.Name, VolumeGroup: v.VG.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size),
 				Tags: lv.Tags, Created: lv.Created,
-				Condition: v.Condition(lv), SuspendedDevices: suspended[lv.Name], DataPercent: lv.DataPercent,
+				Problems: v.Problems(lv), SuspendedDevices: suspended[lv.Name], DataPercent: lv.DataPercent,
 				Damaged: v.IsDamaged(lv), PoolPercent: v.Fill.Data,
 				ReadOnly:            lv.Attr.ReadOnly(),
 				ExistingVolumeGroup: v.Config.ExistingVolumeGroup,

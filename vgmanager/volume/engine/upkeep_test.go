@@ -27,11 +27,11 @@ func TestUpkeep(t *testing.T) {
 	if err != nil || len(list) != 1 || !slices.Equal(list[0].Tags, []string{"lvms.formatted=xfs"}) {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	if wrong, err := e.Condition(ctx, "thin", "a"); wrong != "" || err != nil {
-		t.Errorf("got %q, %v", wrong, err)
+	if wrong, err := e.Problems(ctx, "thin", "a"); wrong != nil || err != nil {
+		t.Errorf("got %v, %v", wrong, err)
 	}
-	_, conditionErr := e.Condition(ctx, "thin", "b")
-	_, classErr := e.Condition(ctx, "none", "a")
+	_, conditionErr := e.Problems(ctx, "thin", "b")
+	_, classErr := e.Problems(ctx, "none", "a")
 	for what, err := range map[string]error{
 		"tag": e.TagLV(ctx, "thin", "b", []string{"x"}, nil), "activate": e.ActivateLV(ctx, "thin", "b"),
 		"condition": conditionErr, "class": classErr,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lvm-storage/lvm-operator/internal/volume/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
@@ -29,49 +30,82 @@ func (v Class) DataDevices() map[string][]PhysicalVolume {
 	return found
 }
 
-// Condition describes what is wrong with a volume, or is "".
-func (v Class) Condition(lv *lvm.LV) string {
-	wrongs := v.wrongs(lv)
-	slices.Sort(wrongs)
-	return strings.Join(wrongs, "; ")
+// Problems returns what is wrong with a volume, in the order of the messages.
+func (v Class) Problems(lv *lvm.LV) []health.Condition {
+	problems := append(damages(v.VG, lv), poolProblems(v)...)
+	slices.SortFunc(problems, func(a, b health.Condition) int { return strings.Compare(a.Message, b.Message) })
+	return problems
 }
 
-func (v Class) wrongs(lv *lvm.LV) []string {
-	wrongs := damages(v.VG, lv)
-	if v.Pool == nil {
-		return wrongs
-	}
-	if isAbnormal(v.Pool) {
-		wrongs = append(wrongs, fmt.Sprintf("thin pool %s/%s is broken: %s", v.VG.Name, v.Pool.Name, poolState(v.Pool)))
-	}
-	for what, percent := range map[string]*float64{"data": v.Fill.Data, "metadata": v.Fill.Metadata} {
-		if percent != nil && *percent >= nearlyFull {
-			wrongs = append(wrongs, fmt.Sprintf(
-				"the %s of thin pool %s/%s is at least %d%% full: writes fail when it is full", what, v.VG.Name,
-				v.Pool.Name, nearlyFull))
+// GroupProblems returns what is wrong with the volume group and the thin pool. Other volumes may not be affected.
+func (v Class) GroupProblems() []health.Condition {
+	var problems []health.Condition
+	for _, pv := range v.VG.PVs {
+		if pv.Missing {
+			problems = append(problems, health.Degraded(health.DeviceMissing,
+				fmt.Sprintf("volume group %s: the device with physical volume %s is missing", v.VG.Name, pv.UUID)))
 		}
 	}
-	return wrongs
+	for _, problem := range poolProblems(v) {
+		problems = append(problems, health.Degraded(problem.Reason, problem.Message))
+	}
+	return problems
+}
+
+// poolProblems returns what is wrong with the thin pool.
+func poolProblems(v Class) []health.Condition {
+	if v.Pool == nil {
+		return nil
+	}
+	var problems []health.Condition
+	pool := v.VG.Name + "/" + v.Pool.Name
+	if isAbnormal(v.Pool) {
+		problem := health.Degraded // Reads still work.
+		if slices.Contains([]string{poolFailed, devicemapper.ModeFailed, devicemapper.ModeError}, v.Pool.Health) {
+			problem = health.Inaccessible
+		}
+		problems = append(problems, problem(health.ThinPoolUnhealthy,
+			fmt.Sprintf("thin pool %s is broken: %s", pool, poolState(v.Pool))))
+	}
+	for _, space := range []struct {
+		what, reason string
+		percent      *float64
+	}{{"data", health.ThinPoolOutOfData, v.Fill.Data}, {"metadata", health.ThinPoolOutOfMetadata, v.Fill.Metadata}} {
+		if space.percent != nil && *space.percent >= nearlyFull {
+			problems = append(problems, health.Degraded(space.reason, fmt.Sprintf(
+				"the %s of thin pool %s is at least %d%% full: writes fail when it is full", space.what, pool, nearlyFull)))
+		}
+	}
+	return problems
 }
 
 // damages returns what is wrong with a volume itself, and not with its thin pool.
-func damages(vg *lvm.VG, lv *lvm.LV) []string {
-	var wrongs []string
+func damages(vg *lvm.VG, lv *lvm.LV) []health.Condition {
+	problem := health.Inaccessible
+	if lv.IsRAID() && !vg.RAIDFailed(lv) {
+		problem = health.Degraded
+	}
+	var problems []health.Condition
 	for _, pv := range vg.PVs {
 		if pv.Missing && slices.Contains(vg.VolumesOn(pv.UUID), lv.Name) {
-			wrongs = append(wrongs, fmt.Sprintf("the device with physical volume %s is missing", pv.UUID))
+			problems = append(problems, problem(health.DeviceMissing,
+				fmt.Sprintf("the device with physical volume %s is missing", pv.UUID)))
 		}
 	}
 	if lv.Health != "" {
-		wrongs = append(wrongs, fmt.Sprintf("logical volume %s/%s is %s", vg.Name, lv.Name, lv.Health))
+		problems = append(problems, problem(health.LogicalVolumeUnhealthy,
+			fmt.Sprintf("logical volume %s/%s is %s", vg.Name, lv.Name, lv.Health)))
 	}
-	return wrongs
+	return problems
 }
 
 func isAbnormal(p *lvm.ThinPool) bool { return p.Health != "" || p.CheckNeeded }
 
-// poolOutOfData is LVM's health of a thin pool without free data space.
-const poolOutOfData = "out_of_data"
+// LVM's health of a thin pool without free data space, and of one that the kernel has stopped.
+const (
+	poolOutOfData = "out_of_data"
+	poolFailed    = "failed"
+)
 
 // IsDamaged reports whether a volume or its thin pool is damaged. A thin pool without free data space is not.
 func (v Class) IsDamaged(lv *lvm.LV) bool {
