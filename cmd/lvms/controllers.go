@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
+	"github.com/lvm-storage/lvm-operator/controllers/volumehealth"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
 	"github.com/lvm-storage/lvm-operator/internal/admission/deletionwebhook"
@@ -57,6 +58,7 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), namespace),
 		node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace, recorder),
 		imports,
+		volumehealth.New(mgr.GetClient(), mgr.GetAPIReader(), o.volumes.Name),
 		volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), recorder, namespace),
 		statuscopy.New(mgr.GetClient(), namespace),
 		&deletionwebhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace},

@@ -300,7 +300,7 @@ func addVolumeGroups(
 	groups := volumegroup.New(s.groupOptions(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster.ID, FormerCluster: cluster.Former,
-		Changed: list.Changed, Orphans: audit.Orphans,
+		Changed: list.Changed, StatusChanged: audit.Wake, Orphans: audit.Orphans,
 		Eraser: fileSystems.eraser, FileSystems: fileSystems,
 		Checker: fscheck.New(nodeName, fileSystems.locks, local, s.engine.TagsOf),
 	}))

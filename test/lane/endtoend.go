@@ -246,6 +246,13 @@ var parts = []part{
 		minutes: 6,
 		paths:   []string{"controllers/lvmcluster", "controllers/node", "internal/kube/apply"},
 	},
+	{
+		name:    "health",
+		folder:  "health",
+		minutes: 5,
+		paths: []string{"controllers/volumehealth", "internal/volume/health", "vgmanager/csinode",
+			"vgmanager/volume/audit"},
+	},
 	{name: "tenants", folder: "tenants", minutes: 15, paths: tenantPaths},
 	// What is requested does not depend on the flavor of host.
 	{

@@ -198,7 +198,15 @@ nodeStatusReportFrequency: 1m
 crashLoopBackOff: {maxContainerRestartPeriod: %[5]s}
 clusterDNS: ["%[3]s"]
 clusterDomain: %[4]s
-`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod,
-			m.VolumeStatistics),
+%[7]s`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod,
+			m.VolumeStatistics, m.volumeHealth()),
 	}, nil
+}
+
+// volumeHealth is the part of the kubelet's configuration by which it reports the health of volumes.
+func (m *machine) volumeHealth() string {
+	if !m.VolumeHealth {
+		return ""
+	}
+	return "featureGates: {CSIVolumeHealth: true}\nvolumeStatsAggPeriod: 10s\n"
 }

@@ -108,6 +108,8 @@ type Lab struct {
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	// VolumeStatistics: the kubelet has statistics of volumes.
 	VolumeStatistics bool `json:"volumeStatistics,omitempty"`
+	// VolumeHealth: the feature gate CSIVolumeHealth is enabled.
+	VolumeHealth bool `json:"volumeHealth,omitempty"`
 	// KubeletDir is the kubelet's directory on the nodes.
 	KubeletDir string `json:"kubeletDir"`
 	OpenShift  bool   `json:"openShift,omitempty"`
@@ -163,9 +165,10 @@ type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
-	// MaxRestartPeriod and VolumeStatistics are those of the lab.
+	// MaxRestartPeriod, VolumeStatistics and VolumeHealth are those of the lab.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	VolumeStatistics bool          `json:"volumeStatistics,omitempty"`
+	VolumeHealth     bool          `json:"volumeHealth,omitempty"`
 	// KubeletDir is that of the lab.
 	KubeletDir string `json:"kubeletDir"`
 	// Flavor is the kind of host that the node is.

@@ -76,7 +76,7 @@ func (s *supervisor) startEtcd() error {
 
 // startAPIServer starts the API server, and waits until it is ready.
 func (s *supervisor) startAPIServer(ctx context.Context) error {
-	api, err := s.essential(apiServer, "kube-apiserver", nil,
+	args := []string{
 		"--audit-policy-file", auditPolicyFile, "--audit-log-path", spec.AuditLog,
 		"--etcd-servers", etcdURL,
 		"--bind-address", spec.HostIP, "--advertise-address", spec.HostIP, "--secure-port", "6443",
@@ -90,12 +90,16 @@ func (s *supervisor) startAPIServer(ctx context.Context) error {
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
 		"--proxy-client-cert-file", cert("front-proxy.crt"), "--proxy-client-key-file", cert("front-proxy.key"),
 		"--service-account-key-file", cert("sa.pub"), "--service-account-signing-key-file", cert("sa.key"),
-		"--service-account-issuer", "https://kubernetes.default.svc."+spec.ClusterDomain,
+		"--service-account-issuer", "https://kubernetes.default.svc." + spec.ClusterDomain,
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", s.admissionPlugins(), "--allow-privileged",
 		"--service-cluster-ip-range", spec.ServiceCIDR,
 		// webhooks and aggregated APIs are reached at the addresses of Pods, because kube-proxy does not run here
 		"--enable-aggregator-routing",
-	)
+	}
+	if s.VolumeHealth {
+		args = append(args, "--feature-gates", "CSIVolumeHealth=true")
+	}
+	api, err := s.essential(apiServer, "kube-apiserver", nil, args...)
 	if err != nil {
 		return err
 	}

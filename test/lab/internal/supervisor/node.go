@@ -160,8 +160,8 @@ func (n *node) boot(ctx context.Context) error {
 	}
 	guest := spec.Guest{
 		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, MaxRestartPeriod: n.lab.MaxRestartPeriod, Flavor: n.lab.Flavor,
-		VolumeStatistics: n.lab.VolumeStatistics,
-		KubeletDir:       n.lab.KubeletDir, Modules: n.lab.Kernel.Modules, Path: n.lab.Path,
+		VolumeStatistics: n.lab.VolumeStatistics, VolumeHealth: n.lab.VolumeHealth,
+		KubeletDir: n.lab.KubeletDir, Modules: n.lab.Kernel.Modules, Path: n.lab.Path,
 		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
 	}
 	file := filepath.Join(n.dir(), "guest.json")
