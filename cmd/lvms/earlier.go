@@ -15,6 +15,7 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/liveness"
+	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/legacydriver"
@@ -40,10 +41,11 @@ func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpat
 		return err
 	}
 	socket := filepath.Join(filepath.Dir(csiSocket), earlierSocket)
-	e := &earlierService{measure: measure, healthy: monitor.Check, registrar: sidecar.RegistrarOptions{
-		Driver: wellknown.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
-		Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
-	}}
+	e := &earlierService{begin: adapt.Interceptor(monitor), measure: measure, healthy: monitor.Check,
+		registrar: sidecar.RegistrarOptions{
+			Driver: wellknown.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
+			Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
+		}}
 	earlier := legacydriver.New(legacydriver.Options{Node: node.Node, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), OtherSocket: filepath.Join(registryDir, earlierOther), Serve: e.serve})
 	e.node = newEarlierNode(node, earlier)
@@ -61,6 +63,7 @@ func newEarlierNode(o csinode.NodeOptions, staging csinode.StagingRecorder) *csi
 // earlierService serves the earlier driver on its socket, and registers it with the kubelet.
 type earlierService struct {
 	node      *csinode.NodeServer
+	begin     grpc.UnaryServerInterceptor
 	measure   grpc.UnaryServerInterceptor
 	healthy   func() error
 	registrar sidecar.RegistrarOptions
@@ -69,7 +72,7 @@ type earlierService struct {
 // serve runs until the context ends or one of the two servers does. Then the sockets do not exist, and the kubelet has
 // the driver no longer.
 func (e *earlierService) serve(ctx context.Context) error {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.measure, service.LogCalls(e.node.ClaimOf)))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.begin, e.measure, service.LogCalls(e.node.ClaimOf)))
 	csi.RegisterIdentityServer(server, lvmsdriver.NewPlugin(wellknown.EarlierDriverName, e.healthy))
 	csi.RegisterNodeServer(server, e.node)
 	ctx, cancel := context.WithCancel(ctx)

@@ -388,7 +388,8 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, service.LogCalls(node.ClaimOf)))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(adapt.Interceptor(monitor), measure,
+		service.LogCalls(node.ClaimOf)))
 	csi.RegisterIdentityServer(server, newIdentity(monitor))
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
