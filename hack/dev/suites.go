@@ -141,5 +141,9 @@ func envCommand(ctx context.Context, w *workspace, flags []string) error {
 		return err
 	}
 	test := append([]string{"go", "test", "-vet=off", "-p", "1", "-parallel", "8"}, flags...)
-	return w.steps(ctx, process{args: append(test, selected...)})
+	p := process{args: append(test, selected...)}
+	if slices.Contains(flags, "-race") {
+		p.env = []string{"CGO_ENABLED=1"} // The race detector needs it, and the workspace has it off.
+	}
+	return w.steps(ctx, p)
 }

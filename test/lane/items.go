@@ -93,7 +93,6 @@ func processorItems() []Item {
 			Minutes: 9,
 			Paths:   []string{"controllers", "internal", "cli", "must-gather", "test/env"},
 			Needs:   []string{"programs/kubernetes", "helm"},
-			Env:     []string{"CGO_ENABLED=1"},
 			Command: []string{"${DEV}", "env-tests", "-race"},
 		},
 		{
