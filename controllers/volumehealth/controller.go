@@ -1,6 +1,6 @@
 // Package volumehealth writes what the node agents report about volumes to the status of their claims (KEP-1432). No
-// component of Kubernetes 1.37 does that yet. It has no effect unless the feature gate CSIVolumeHealth of the API server
-// is enabled: the API server drops the field otherwise.
+// component of Kubernetes 1.37 does that yet. It has no effect unless the feature gate CSIVolumeHealth of the API
+// server is enabled: the API server drops the field otherwise.
 package volumehealth
 
 import (
@@ -33,8 +33,8 @@ type Controller struct {
 	now    func() time.Time
 }
 
-// New returns a Controller. live reads from the API server: the cache has no objects that are settled. nameOf returns
-// the name of the LogicalVolume of a volume, or "".
+// New returns a Controller. live reads from the API server: the cache has no objects that are settled. nameOf
+// returns the name of the LogicalVolume of a volume, or "".
 func New(c client.Client, live client.Reader, nameOf func(id string) string) *Controller {
 	return &Controller{client: c, live: live, nameOf: nameOf, now: time.Now}
 }
@@ -67,8 +67,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// volumeOf returns the LogicalVolume of the PersistentVolume that is bound to a claim, or nil. The copy of a move is for
-// the same claim, and is not bound.
+// volumeOf returns the LogicalVolume of the PersistentVolume that is bound to a claim, or nil. The copy of a move is
+// for the same claim, and is not bound.
 func (c *Controller) volumeOf(ctx context.Context,
 	claim *corev1.PersistentVolumeClaim) (*topolvmv1.LogicalVolume, error) {
 	if claim.Spec.VolumeName == "" {
@@ -96,8 +96,8 @@ func (c *Controller) volumeOf(ctx context.Context,
 	return lv, nil
 }
 
-// healthStatus returns the status for conditions, or nil if there are none. The time is that of the first status with
-// the same ones.
+// healthStatus returns the status for conditions, or nil if there are none. The time is that of the first status
+// with the same ones.
 func (c *Controller) healthStatus(conditions []health.Condition,
 	before *corev1.VolumeHealthStatus) *corev1.VolumeHealthStatus {
 	if len(conditions) == 0 {
@@ -118,8 +118,9 @@ func isSame(a, b *corev1.VolumeHealthStatus) bool {
 	return slices.Equal(a.HealthConditions, b.HealthConditions)
 }
 
-// SetupWithManager starts the controller with the manager. LogicalVolumes that are not healthy, and claims that say so, are
-// not settled, so they are in the cache. When a LogicalVolume is healthy again, it settles, which is a deletion here.
+// SetupWithManager starts the controller with the manager. LogicalVolumes that are not healthy, and claims that say
+// so, are not settled, so they are in the cache. When a LogicalVolume is healthy again, it settles, which is a
+// deletion here.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	isUnhealthy := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		claim, ok := o.(*corev1.PersistentVolumeClaim)
@@ -128,7 +129,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("volumehealth").
 		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.claimOf)).
-		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(isUnhealthy)).
+		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(isUnhealthy)).
 		Complete(adapt.Reconciler(c))
 }
 

@@ -325,7 +325,8 @@ var methods = map[string]string{"get": http.MethodGet, "list": http.MethodGet, "
 	"create": http.MethodPost, "update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete,
 	"deletecollection": http.MethodDelete}
 
-// permitted sends the request and reports whether the API server permits it. That it cannot be fulfilled is no refusal.
+// permitted sends the request and reports whether the API server permits it. That it cannot be fulfilled is no
+// refusal.
 func (r request) permitted(ctx context.Context, as *http.Client, host string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -360,15 +361,13 @@ func (r request) want(all []permission) bool {
 	})
 }
 
-// isForEveryToken reports whether Kubernetes permits a request to everybody: who am I, what may I do, and, since version
-// 1.37, which certificates are trusted (ClusterRole system:cluster-trust-bundle-discovery)?
+// isForEveryToken reports whether Kubernetes permits a request to everybody: who am I, what may I do, and, since
+// version 1.37, which certificates are trusted (ClusterRole system:cluster-trust-bundle-discovery)?
 func (r request) isForEveryToken() bool {
-	switch {
-	case r.resource == "clustertrustbundles":
+	if r.resource == "clustertrustbundles" {
 		return slices.Contains([]string{"get", "list", "watch"}, r.verb)
-	default:
-		return r.verb == "create" && strings.HasPrefix(r.resource, "selfsubject")
 	}
+	return r.verb == "create" && strings.HasPrefix(r.resource, "selfsubject")
 }
 
 // TestTheTokenOfAnAgentHasOnlyThesePermissions tries each verb on each resource of the API server.

@@ -167,8 +167,8 @@ func console(name string, minutes float64, needs []string, command ...string) It
 		Needs: needs, Command: command}
 }
 
-// browser returns an item with a group of stories in Chromium, on an API server with the product's admission. The group
-// earlier has the build for earlier consoles, in the namespace of the operator there.
+// browser returns an item with a group of stories in Chromium, on an API server with the product's admission. The
+// group earlier has the build for earlier consoles, in the namespace of the operator there.
 func browser(group string, minutes float64) Item {
 	needs := []string{"bridge", "console-plugin", "console-host", "programs/kubernetes"}
 	if group == "earlier" {
@@ -199,8 +199,8 @@ func e2e(name, folder string, minutes float64, paths []string, args ...string) I
 var flavors = []string{"debian12", "devicesfile", "devicesfile-absent", "devicesfile-root", "sectors4k", "multipath",
 	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile", "kernel61", "selinux"}
 
-// likeTheDefault are the flavors on which LVM and the kernel work as on the default one: they differ in which disks the
-// host has, or where its programs are. Of the scenes, those about devices and the core ones run there.
+// likeTheDefault are the flavors on which LVM and the kernel work as on the default one: they differ in which disks
+// the host has, or where its programs are. Of the scenes, those about devices and the core ones run there.
 var likeTheDefault = []string{"devicesfile-absent", "devicesfile-root", "multipath", "readonly-usr",
 	"many-disks", "selinux"}
 
@@ -276,7 +276,8 @@ var bareSuites = []suite{
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"vgmanager/volume/logicalvolume"}},
-	{name: "topolvm", minutes: 4, pkg: "test/sanity", disks: "4G,4G,4G,4G", run: "^TestTopoLVM", needs: []string{"topolvm"},
+	{name: "topolvm", minutes: 4, pkg: "test/sanity", disks: "4G,4G,4G,4G", run: "^TestTopoLVM",
+		needs: []string{"topolvm"},
 		paths: []string{"go.mod", "internal/csi", "vgmanager/csinode", "vgmanager/volume/engine",
 			"vgmanager/volume/logicalvolume", "vgmanager/volume/lvmd"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
@@ -343,7 +344,8 @@ func bare(s suite, flavor string) Item {
 		Paths: append([]string{s.pkg}, s.paths...),
 		Needs: append([]string{"boot", "rootfs", "programs/kubernetes", "bare/" + s.pkg}, s.needs...),
 		Command: []string{"${LAB}", "bare-test", "--name", name, "--flavor", flavor, "--disks", s.disks, "--",
-			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "LVMS_TEST_TOPOLVM=${TOPOLVM_FILES}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
+			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "LVMS_TEST_TOPOLVM=${TOPOLVM_FILES}",
+			"KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
 			CaseEnv + "=" + strconv.Itoa(place), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m",
 			"KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m", "TMPDIR=/run",
 			fmt.Sprintf("${BARE}/%s.test", binary), "-test.v", "-test.timeout=60m", "-test.run", s.run},

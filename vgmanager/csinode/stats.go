@@ -42,8 +42,8 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
 }
 
-// NodeGetVolumeHealth returns what is wrong with a volume, and with its file system if it is mounted at the paths of the
-// request. The kubelet writes it to the status of the Pod. It starts no process.
+// NodeGetVolumeHealth returns what is wrong with a volume, and with its file system if it is mounted at the paths of
+// the request. The kubelet writes it to the status of the Pod. It starts no process.
 func (s *NodeServer) NodeGetVolumeHealth(ctx context.Context,
 	request *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
 	id := request.GetVolumeId()
@@ -80,8 +80,8 @@ func (s *NodeServer) NodeGetVolumeHealth(ctx context.Context,
 	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: health.CSI(id, problems)}, nil
 }
 
-// NodeGetStorageHealth returns what is wrong with the device classes of the node. The kubelet writes it to the status of
-// the CSINode. It starts no process.
+// NodeGetStorageHealth returns what is wrong with the device classes of the node. The kubelet writes it to the
+// status of the CSINode. It starts no process.
 func (s *NodeServer) NodeGetStorageHealth(ctx context.Context,
 	_ *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
 	problems, err := s.Volumes.ClassProblems(ctx)

@@ -39,8 +39,8 @@ func (s *ControllerServer) ListVolumes(ctx context.Context,
 	return response, nil
 }
 
-// ControllerListVolumeHealth returns what is wrong with the volumes that are not healthy, in the order of their names,
-// as their node agents have reported it.
+// ControllerListVolumeHealth returns what is wrong with the volumes that are not healthy, in the order of their
+// names, as their node agents have reported it.
 func (s *ControllerServer) ControllerListVolumeHealth(ctx context.Context,
 	request *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
 	response := &csi.ControllerListVolumeHealthResponse{}
@@ -80,8 +80,8 @@ type pageRequest interface {
 }
 
 // listPage adds the next LogicalVolumes that are wanted and have a volume, and returns the token of the next page.
-func (s *ControllerServer) listPage(ctx context.Context, request pageRequest, wanted func(*topolvmv1.LogicalVolume) bool,
-	add func(*topolvmv1.LogicalVolume)) (next string, err error) {
+func (s *ControllerServer) listPage(ctx context.Context, request pageRequest,
+	wanted func(*topolvmv1.LogicalVolume) bool, add func(*topolvmv1.LogicalVolume)) (next string, err error) {
 	if request.GetMaxEntries() < 0 {
 		return "", status.Errorf(codes.InvalidArgument, "max_entries must not be negative: %d", request.GetMaxEntries())
 	}

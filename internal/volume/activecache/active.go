@@ -21,8 +21,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
-// Volumes creates the informers of a cache, and maps the IDs of all LogicalVolumes to their names, including those that
-// the cache does not hold. The zero value is ready for use.
+// Volumes creates the informers of a cache, and maps the IDs of all LogicalVolumes to their names, including those
+// that the cache does not hold. The zero value is ready for use.
 type Volumes struct {
 	mu    sync.RWMutex
 	names map[string]string
@@ -40,8 +40,8 @@ func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Ob
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
 
-// Name returns the name of the LogicalVolume with a volume ID, or "" if none was observed. The LogicalVolume may have
-// been deleted since.
+// Name returns the name of the LogicalVolume with a volume ID, or "" if none was observed. The LogicalVolume may
+// have been deleted since.
 func (v *Volumes) Name(id string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -66,8 +66,8 @@ func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	v.names[lv.Status.VolumeID] = lv.Name
 }
 
-// IsSettled reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches
-// its spec. Objects of other kinds never settle.
+// IsSettled reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status
+// matches its spec. Objects of other kinds never settle.
 func IsSettled(object runtime.Object) bool {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -81,7 +81,8 @@ func IsSettled(object runtime.Object) bool {
 }
 
 // logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size and limits, and is not
-// being deleted or switched to another node, does not belong to a group snapshot that is not complete, and is healthy.
+// being deleted or switched to another node, does not belong to a group snapshot that is not complete, and is
+// healthy.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
@@ -96,8 +97,8 @@ func isBeingSwitched(lv *topolvmv1.LogicalVolume) bool {
 	return fence.Holder(lv)+fence.Confirmed(lv)+view.Adopts(lv) != ""
 }
 
-// claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, has no operation in
-// progress, and is healthy.
+// claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, has no
+// operation in progress, and is healthy.
 func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has := claim.Status.Capacity[corev1.ResourceStorage]
@@ -109,8 +110,8 @@ func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 		status.ModifyVolumeStatus == nil && status.HealthStatus == nil
 }
 
-// isProgress reports whether a condition of a claim is about an operation. Kubernetes 1.37 also has one on each claim
-// that says whether a Pod uses it (KEP-5541).
+// isProgress reports whether a condition of a claim is about an operation. Kubernetes 1.37 also has one on each
+// claim that says whether a Pod uses it (KEP-5541).
 func isProgress(c corev1.PersistentVolumeClaimCondition) bool {
 	return c.Type != corev1.PersistentVolumeClaimUnused
 }

@@ -24,16 +24,16 @@ const (
 	// missing. A volume with redundancy that still has all its data is degraded.
 	// What to do: attach the device again; see the runbook LVMSDeviceMissing.
 	DeviceMissing = "DeviceMissing"
-	// DeviceClassUnavailable sets Health to Inaccessible: the device class is not set up on the node, or its volume group
-	// or thin pool cannot be used. Of a node, it is degraded while another device class is available.
+	// DeviceClassUnavailable sets Health to Inaccessible: the device class is not set up on the node, or its volume
+	// group or thin pool cannot be used. Of a node, it is degraded while another device class is available.
 	// What to do: see the conditions of the volume group, with `kubectl lvms status`.
 	DeviceClassUnavailable = "DeviceClassUnavailable"
 	// LogicalVolumeMissing sets Health to Inaccessible: the volume group does not have the logical volume.
-	// What to do: if somebody removed it or changed LVM metadata, create an LVMRecovery with the action RestoreMetadata;
-	// otherwise restore the claim from a backup.
+	// What to do: if somebody removed it or changed LVM metadata, create an LVMRecovery with the action
+	// RestoreMetadata; otherwise restore the claim from a backup.
 	LogicalVolumeMissing = "LogicalVolumeMissing"
-	// LogicalVolumeUnhealthy sets Health to Degraded or Inaccessible: LVM reports a problem of the logical volume, which
-	// the message has. A volume with redundancy that still has all its data is degraded.
+	// LogicalVolumeUnhealthy sets Health to Degraded or Inaccessible: LVM reports a problem of the logical volume,
+	// which the message has. A volume with redundancy that still has all its data is degraded.
 	// What to do: see the conditions of the volume group, with `kubectl lvms status`.
 	LogicalVolumeUnhealthy = "LogicalVolumeUnhealthy"
 	// ThinPoolUnhealthy sets Health to Degraded or Inaccessible: the thin pool has no space, is read-only, has to be
@@ -90,8 +90,8 @@ func Text(list []Condition) string {
 	return strings.Join(messages, "; ")
 }
 
-// Merged returns at most 16 conditions, each with another status or reason and at most 1,024 bytes of its messages, as
-// the API server and CSI require. Those of volumes that cannot be used come first.
+// Merged returns at most 16 conditions, each with another status or reason and at most 1,024 bytes of its messages,
+// as the API server and CSI require. Those of volumes that cannot be used come first.
 func Merged(list []Condition) []Condition {
 	var merged []Condition
 	for _, c := range list {

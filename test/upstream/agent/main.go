@@ -1,6 +1,6 @@
 // Command agent simulates upstream LVMS' vg-manager on a node after its volume groups are created: TopoLVM's node
-// program with its embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. A cluster that is taken over
-// has the mounts of this program.
+// program with its embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. A cluster that is taken
+// over has the mounts of this program.
 package main
 
 import (
@@ -55,10 +55,11 @@ func run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// runTopoLVM runs TopoLVM's program until ctx ends. The program reads /etc/topolvm/lvmd.yaml, and runs the LVM of the
-// host.
+// runTopoLVM runs TopoLVM's program until ctx ends. The program reads /etc/topolvm/lvmd.yaml, and runs the LVM of
+// the host.
 func runTopoLVM(ctx context.Context) error {
-	command := exec.CommandContext(ctx, program, "--embed-lvmd", "--csi-socket", csiSocket, "--metrics-bind-address", "0")
+	command := exec.CommandContext(ctx, program, "--embed-lvmd", "--csi-socket", csiSocket,
+		"--metrics-bind-address", "0")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = endTimeout

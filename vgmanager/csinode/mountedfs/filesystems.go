@@ -66,7 +66,8 @@ func New(node string) *FileSystems {
 
 // Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to its
 // volume. The result has no entry for devices that are not mounted or are healthy.
-func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]health.Condition, error) {
+func (f *FileSystems) Problems(ctx context.Context,
+	volumes map[string]service.Volume) (map[string]health.Condition, error) {
 	mounts, err := f.mountsOf(func(device string) bool { return volumes[device].Name != "" })
 	if err != nil {
 		return nil, err
@@ -87,8 +88,8 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.V
 	return problems, nil
 }
 
-// mountsOf returns the mounts of the file systems on some devices, by device. The file system of an encrypted volume is
-// returned by the device of its logical volume.
+// mountsOf returns the mounts of the file systems on some devices, by device. The file system of an encrypted volume
+// is returned by the device of its logical volume.
 func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mount.MountInfo, error) {
 	table, err := mount.ParseMountInfo(f.MountInfo)
 	if err != nil {
@@ -121,7 +122,8 @@ func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string
 	return usage, f.judge(volume, path, mounts, err), nil
 }
 
-// mountsLike returns all mounts of the file system that is mounted at a path, or none if the path is not a mount point.
+// mountsLike returns all mounts of the file system that is mounted at a path, or none if the path is not a mount
+// point.
 func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 	table, err := mount.ParseMountInfo(f.MountInfo)
 	if err != nil {
@@ -142,8 +144,9 @@ func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 	return slices.DeleteFunc(table, func(m mount.MountInfo) bool { return deviceOf(m) != device }), nil
 }
 
-// volumeDeviceOf returns the device of the logical volume of a mount. Below the file system of an encrypted volume is
-// its mapped device, which has one device below it (sysfs). It returns that of the mount if the volume has been closed.
+// volumeDeviceOf returns the device of the logical volume of a mount. Below the file system of an encrypted volume
+// is its mapped device, which has one device below it (sysfs). It returns that of the mount if the volume has been
+// closed.
 func (f *FileSystems) volumeDeviceOf(m mount.MountInfo) (string, error) {
 	if !strings.HasPrefix(m.Source, "/dev/mapper/"+wellknown.MappingPrefix) {
 		return deviceOf(m), nil
@@ -227,9 +230,9 @@ func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.M
 	return &problem
 }
 
-// stateOf returns what the mount options say about an error: the file system became read-only, or was shut down. If a
-// file system was mounted read-only on purpose, each of its mounts has the option ro, too. The reason is "" if there is
-// no error.
+// stateOf returns what the mount options say about an error: the file system became read-only, or was shut down. If
+// a file system was mounted read-only on purpose, each of its mounts has the option ro, too. The reason is "" if
+// there is no error.
 func stateOf(mounts []mount.MountInfo) health.Condition {
 	for _, m := range mounts {
 		switch {
@@ -243,8 +246,8 @@ func stateOf(mounts []mount.MountInfo) health.Condition {
 	return health.Condition{}
 }
 
-// recorded returns the errors that ext4 has recorded since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of
-// the kernel). With the mount option errors=continue there is no other sign of them.
+// recorded returns the errors that ext4 has recorded since the last check (Documentation/ABI/testing/sysfs-fs-ext4
+// of the kernel). With the mount option errors=continue there is no other sign of them.
 func (f *FileSystems) recorded(mounts []mount.MountInfo) string {
 	if len(mounts) == 0 || !strings.HasPrefix(mounts[0].FsType, "ext") {
 		return ""

@@ -192,8 +192,8 @@ func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
 	}
 }
 
-// TestVolumesOfTheEarlierDriverAreNoOrphans: TopoLVM before 0.15 sets no tags. A snapshot has a LogicalVolume only; if
-// the earlier API was deleted, a volume has a PersistentVolume only.
+// TestVolumesOfTheEarlierDriverAreNoOrphans: TopoLVM before 0.15 sets no tags. A snapshot has a LogicalVolume only;
+// if the earlier API was deleted, a volume has a PersistentVolume only.
 func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
 	w := newWorld(t)
 	a, _, now := w.auditor()
@@ -215,8 +215,8 @@ func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
 	}
 }
 
-// TestVolumesOfOtherNodesAreNoOrphans: their volume group was moved to this node with its disks and adopted. Removing
-// them as orphans would destroy the data of a PersistentVolume.
+// TestVolumesOfOtherNodesAreNoOrphans: their volume group was moved to this node with its disks and adopted.
+// Removing them as orphans would destroy the data of a PersistentVolume.
 func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()
@@ -325,8 +325,8 @@ func (w *movedWorld) audits() []string {
 
 const onNode1 = "OtherNode thin/id-moved moved on node2"
 
-// After etcd was restored from a backup that is older than a VolumeMove, the object names the node on which the volume
-// was before.
+// After etcd was restored from a backup that is older than a VolumeMove, the object names the node on which the
+// volume was before.
 func TestAVolumeWhoseObjectNamesANodeWithoutItIsReported(t *testing.T) {
 	w := newMovedWorld(t)
 	if got := w.audits(); len(got) != 0 || len(said(w.recorder)) != 0 {
@@ -667,7 +667,8 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	}
 	volume := w.get("a").Status.VolumeID
 	const wrong = "the xfs file system of volume thin/a on node node1 is not accessible (input/output error)"
-	files := &brokenFileSystems{problems: map[string]health.Condition{devices[volume]: health.Inaccessible(health.FileSystemUnavailable, wrong)}}
+	files := &brokenFileSystems{problems: map[string]health.Condition{
+		devices[volume]: health.Inaccessible(health.FileSystemUnavailable, wrong)}}
 	a.FileSystems = files
 	check := func(what, want string, series int) {
 		t.Helper()

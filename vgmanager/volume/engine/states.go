@@ -24,8 +24,8 @@ func (l *Lister) Problems(ctx context.Context, class, name string) ([]health.Con
 	return v.Problems(lv), nil
 }
 
-// ClassProblems returns what is wrong with the device classes of the node, as Inaccessible if no class is available, and
-// as Degraded otherwise. It starts no process. The report can be as old as conditionAge.
+// ClassProblems returns what is wrong with the device classes of the node, as Inaccessible if no class is available,
+// and as Degraded otherwise. It starts no process. The report can be as old as conditionAge.
 func (l *Lister) ClassProblems(ctx context.Context) ([]health.Condition, error) {
 	set := l.classes.Current()
 	report, err := l.recent(ctx)

@@ -73,7 +73,8 @@ func poolProblems(v Class) []health.Condition {
 	}{{"data", health.ThinPoolOutOfData, v.Fill.Data}, {"metadata", health.ThinPoolOutOfMetadata, v.Fill.Metadata}} {
 		if space.percent != nil && *space.percent >= nearlyFull {
 			problems = append(problems, health.Degraded(space.reason, fmt.Sprintf(
-				"the %s of thin pool %s is at least %d%% full: writes fail when it is full", space.what, pool, nearlyFull)))
+				"the %s of thin pool %s is at least %d%% full: writes fail when it is full", space.what, pool,
+				nearlyFull)))
 		}
 	}
 	return problems
@@ -119,8 +120,8 @@ func (v Class) IsDamaged(lv *lvm.LV) bool {
 	return !full || v.Pool.CheckNeeded
 }
 
-// nearlyFull is the pool usage in percent at which its volumes are reported as abnormal, regardless of the high-water
-// mark.
+// nearlyFull is the pool usage in percent at which its volumes are reported as abnormal, regardless of the
+// high-water mark.
 const nearlyFull = 95
 
 func poolState(p *lvm.ThinPool) string {
