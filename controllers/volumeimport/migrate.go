@@ -149,7 +149,7 @@ func (c *Controller) replaceLegacy(ctx context.Context, lv *topolvmv1.LogicalVol
 	if problem := facts.UseProblem(); problem != "" {
 		return blockedError(problem)
 	}
-	return c.replace(ctx, lv, present, stored, legacypv.ForThisDriver(present, lv.Spec.NodeName))
+	return c.replace(ctx, lv, present, keepPolicy(legacypv.ForThisDriver(present, lv.Spec.NodeName), stored))
 }
 
 // releaseLegacy deletes the LogicalVolume of the earlier driver, but not its logical volume. The annotation keeps the

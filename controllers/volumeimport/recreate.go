@@ -98,7 +98,16 @@ func (c *Controller) ensureRecreated(ctx context.Context, lv *topolvmv1.LogicalV
 	case !isOf(present, lv):
 		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
 	case !isOn(present, lv.Spec.NodeName):
-		return c.replace(ctx, lv, present, pv, relocate.PersistentVolume(present, lv.Spec.NodeName))
+		replacement := keepPolicy(relocate.PersistentVolume(present, lv.Spec.NodeName), pv)
+		moved, err := relocate.InPlace(ctx, c.client, present, lv.Spec.NodeName,
+			replacement.Spec.PersistentVolumeReclaimPolicy)
+		if apierrors.IsConflict(err) {
+			return waiting("PersistentVolume %s has just changed", present.Name)
+		}
+		if err != nil || moved {
+			return err
+		}
+		return c.replace(ctx, lv, present, replacement)
 	}
 	return nil
 }
@@ -119,14 +128,19 @@ func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolum
 	return pv, nil
 }
 
-// replace deletes a PersistentVolume and creates its replacement, which is computed from it. Before the deletion, the
-// replacement is written to the annotation, so that only this is created if the operator is killed in between. Of the
-// stored PersistentVolume, it uses only the reclaim policy Delete: deleteKept has changed that of the present one.
-func (c *Controller) replace(ctx context.Context, lv *topolvmv1.LogicalVolume,
-	present, stored, replacement *corev1.PersistentVolume) error {
+// keepPolicy sets the reclaim policy of a replacement to Delete if the stored PersistentVolume has it: deleteKept has
+// changed that of the present one. Nothing else is taken from the stored one.
+func keepPolicy(replacement, stored *corev1.PersistentVolume) *corev1.PersistentVolume {
 	if stored.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		replacement.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	}
+	return replacement
+}
+
+// replace deletes a PersistentVolume and creates its replacement, which is computed from it. Before the deletion, the
+// replacement is written to the annotation, so that only this is created if the operator is killed in between.
+func (c *Controller) replace(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	present, replacement *corev1.PersistentVolume) error {
 	if err := c.store(ctx, lv, replacement); err != nil {
 		return err
 	}

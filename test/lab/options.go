@@ -64,9 +64,10 @@ type Options struct {
 	// VolumeStatistics makes the kubelet answer stats/summary, with statistics of volumes. It needs those of the file
 	// systems of the node for that, which take time.
 	VolumeStatistics bool
-	// VolumeHealth enables the feature gate CSIVolumeHealth (Kubernetes 1.37) of the API server and the kubelets, which
-	// ask for the health every 10 s in place of every minute.
-	VolumeHealth bool
+	// AlphaFeatures enables the feature gates of the product's alpha features of Kubernetes 1.37: MutablePVNodeAffinity
+	// of the API server, and CSIVolumeHealth also of the kubelets, which ask for the health every 10 s in place of every
+	// minute.
+	AlphaFeatures bool
 	// KubeletDir is the kubelet's directory on the nodes, below /var/lib; /var/lib/kubelet by default.
 	KubeletDir string
 	// CRDs are additional CRD files to apply before the lab is up.

@@ -100,7 +100,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		MaxRestartPeriod: o.MaxRestartPeriod,
 		KubeletDir:       o.KubeletDir,
 		VolumeStatistics: o.VolumeStatistics,
-		VolumeHealth:     o.VolumeHealth,
+		AlphaFeatures:    o.AlphaFeatures,
 		Extenders:        o.Extenders,
 		Bare:             o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs,
 		Owned:     !o.Detached,

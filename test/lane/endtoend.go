@@ -247,11 +247,11 @@ var parts = []part{
 		paths:   []string{"controllers/lvmcluster", "controllers/node", "internal/kube/apply"},
 	},
 	{
-		name:    "health",
-		folder:  "health",
+		name:    "alpha",
+		folder:  "alpha",
 		minutes: 5,
-		paths: []string{"controllers/volumehealth", "internal/volume/health", "vgmanager/csinode",
-			"vgmanager/volume/audit"},
+		paths: []string{"controllers/volumehealth", "controllers/volumeimport", "internal/volume/health",
+			"internal/volume/relocate", "vgmanager/csinode", "vgmanager/volume/audit"},
 	},
 	{name: "tenants", folder: "tenants", minutes: 15, paths: tenantPaths},
 	// What is requested does not depend on the flavor of host.

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -69,7 +70,7 @@ func Builder() *fake.ClientBuilder {
 func New(namespaces ...string) client.WithWatch {
 	s := &server{}
 	c := interceptor.NewClient(Builder().Build(), interceptor.Funcs{Create: s.create, Update: s.update,
-		Delete: s.delete, List: list})
+		Patch: patch, Delete: s.delete, List: list})
 	for _, name := range namespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := c.Create(context.Background(), namespace); err != nil {
@@ -123,6 +124,22 @@ func (s *server) update(ctx context.Context, c client.WithWatch, object client.O
 		}
 	}
 	return c.Update(ctx, object, options...)
+}
+
+// patch refuses another node affinity of a PersistentVolume, as an API server without the feature gate
+// MutablePVNodeAffinity.
+func patch(ctx context.Context, c client.WithWatch, object client.Object, p client.Patch,
+	options ...client.PatchOption) error {
+	if _, is := object.(*corev1.PersistentVolume); is {
+		data, err := p.Data(object)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(data, []byte(`"nodeAffinity"`)) {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolume"}, object.GetName(), nil)
+		}
+	}
+	return c.Patch(ctx, object, p, options...)
 }
 
 func (s *server) delete(ctx context.Context, c client.WithWatch, object client.Object,

@@ -37,6 +37,26 @@ func PersistentVolume(pv *corev1.PersistentVolume, node string) *corev1.Persiste
 	return moved
 }
 
+// InPlace moves a PersistentVolume to another node without recreating it, so that its claim never lacks it. It returns
+// false if the API server does not permit that: it needs the feature gate MutablePVNodeAffinity (KEP-5381, alpha in
+// Kubernetes 1.37), or the PersistentVolume is being deleted. It fails if the PersistentVolume has changed since it was
+// read.
+func InPlace(ctx context.Context, c client.Writer, pv *corev1.PersistentVolume, node string,
+	policy corev1.PersistentVolumeReclaimPolicy) (bool, error) {
+	if !pv.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	moved := pv.DeepCopy()
+	moved.Spec.NodeAffinity = Affinity(node)
+	moved.Spec.PersistentVolumeReclaimPolicy = policy
+	metav1.SetMetaDataLabel(&moved.ObjectMeta, corev1.LabelHostname, node)
+	err := c.Patch(ctx, moved, client.MergeFromWithOptions(pv, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsInvalid(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Affinity returns the node affinity of a PersistentVolume of this driver on a node.
 func Affinity(node string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

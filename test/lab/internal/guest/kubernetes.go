@@ -199,13 +199,13 @@ crashLoopBackOff: {maxContainerRestartPeriod: %[5]s}
 clusterDNS: ["%[3]s"]
 clusterDomain: %[4]s
 %[7]s`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod,
-			m.VolumeStatistics, m.volumeHealth()),
+			m.VolumeStatistics, m.alphaFeatures()),
 	}, nil
 }
 
-// volumeHealth is the part of the kubelet's configuration by which it reports the health of volumes.
-func (m *machine) volumeHealth() string {
-	if !m.VolumeHealth {
+// alphaFeatures is the part of the kubelet's configuration by which it reports the health of volumes.
+func (m *machine) alphaFeatures() string {
+	if !m.AlphaFeatures {
 		return ""
 	}
 	return "featureGates: {CSIVolumeHealth: true}\nvolumeStatsAggPeriod: 10s\n"

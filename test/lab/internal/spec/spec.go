@@ -108,8 +108,8 @@ type Lab struct {
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	// VolumeStatistics: the kubelet has statistics of volumes.
 	VolumeStatistics bool `json:"volumeStatistics,omitempty"`
-	// VolumeHealth: the feature gate CSIVolumeHealth is enabled.
-	VolumeHealth bool `json:"volumeHealth,omitempty"`
+	// AlphaFeatures: the feature gates CSIVolumeHealth and MutablePVNodeAffinity are enabled.
+	AlphaFeatures bool `json:"alphaFeatures,omitempty"`
 	// KubeletDir is the kubelet's directory on the nodes.
 	KubeletDir string `json:"kubeletDir"`
 	OpenShift  bool   `json:"openShift,omitempty"`
@@ -165,10 +165,10 @@ type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
-	// MaxRestartPeriod, VolumeStatistics and VolumeHealth are those of the lab.
+	// MaxRestartPeriod, VolumeStatistics and AlphaFeatures are those of the lab.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	VolumeStatistics bool          `json:"volumeStatistics,omitempty"`
-	VolumeHealth     bool          `json:"volumeHealth,omitempty"`
+	AlphaFeatures    bool          `json:"alphaFeatures,omitempty"`
 	// KubeletDir is that of the lab.
 	KubeletDir string `json:"kubeletDir"`
 	// Flavor is the kind of host that the node is.

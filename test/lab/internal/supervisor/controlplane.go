@@ -96,8 +96,8 @@ func (s *supervisor) startAPIServer(ctx context.Context) error {
 		// webhooks and aggregated APIs are reached at the addresses of Pods, because kube-proxy does not run here
 		"--enable-aggregator-routing",
 	}
-	if s.VolumeHealth {
-		args = append(args, "--feature-gates", "CSIVolumeHealth=true")
+	if s.AlphaFeatures {
+		args = append(args, "--feature-gates", "CSIVolumeHealth=true,MutablePVNodeAffinity=true")
 	}
 	api, err := s.essential(apiServer, "kube-apiserver", nil, args...)
 	if err != nil {

@@ -160,7 +160,7 @@ func (n *node) boot(ctx context.Context) error {
 	}
 	guest := spec.Guest{
 		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, MaxRestartPeriod: n.lab.MaxRestartPeriod, Flavor: n.lab.Flavor,
-		VolumeStatistics: n.lab.VolumeStatistics, VolumeHealth: n.lab.VolumeHealth,
+		VolumeStatistics: n.lab.VolumeStatistics, AlphaFeatures: n.lab.AlphaFeatures,
 		KubeletDir: n.lab.KubeletDir, Modules: n.lab.Kernel.Modules, Path: n.lab.Path,
 		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
 	}

@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Package health tests what Kubernetes says about the health of volumes with the feature gate CSIVolumeHealth.
-package health
+// Package alpha tests alpha features of Kubernetes that the product uses: the health of volumes in its API
+// (CSIVolumeHealth), and PersistentVolumes that are moved without being recreated (MutablePVNodeAffinity).
+package alpha
 
 import (
 	"context"
@@ -31,10 +32,20 @@ metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
 spec:
   storage:
     deviceClasses:
-    - name: mirror
+    - name: vg1
       default: true
+      deviceSelector: {paths: [/dev/ubdb]}
+      thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
+    - name: mirror
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node1]}]}]}
       deviceSelector: {optionalPaths: [MIRROR1, MIRROR2]}
       raidConfig: {type: raid1}
+`
+	move = `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: VolumeMove
+metadata: {name: moved, namespace: openshift-lvm-storage}
+spec: {claim: {namespace: default, name: moved}, nodeName: node2, keepSource: 0s}
 `
 	// soon is how long it may take from a disk to the status of a Pod, a claim and a CSINode on a machine that is busy.
 	// The note of a run has the real time.
@@ -47,12 +58,12 @@ var (
 	disks   []lab.Disk
 )
 
-func TestHealth(t *testing.T) { suite.Run(t, "the health of volumes in the API of Kubernetes") }
+func TestAlpha(t *testing.T) { suite.Run(t, "LVM Storage with alpha features of Kubernetes") }
 
-var _ = Describe("The health of a mirrored volume", Ordered, func() {
+var _ = Describe("With alpha features of Kubernetes", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		cluster = suite.Up(ctx, lab.Options{Name: "e2e-health", Nodes: 1, VolumeHealth: true,
-			Disks: []lab.DiskSpec{{Size: lab.GiB}}})
+		cluster = suite.Up(ctx, lab.Options{Name: "e2e-alpha", Nodes: 2, AlphaFeatures: true,
+			Disks: []lab.DiskSpec{{Size: 2 * lab.GiB}}})
 		host, err := cluster.Lab.Node(node)
 		Expect(err).NotTo(HaveOccurred())
 		disks, err = host.AddSCSIDisks(ctx, 2, 512)
@@ -64,11 +75,32 @@ var _ = Describe("The health of a mirrored volume", Ordered, func() {
 		cluster.StartWriting(ctx, volume.Name)
 	}, NodeTimeout(20*time.Minute))
 
-	It("is not mentioned while the volume is healthy", func(ctx SpecContext) {
+	It("a volume moves to another node, and its PersistentVolume stays", func(ctx SpecContext) {
+		v := story.Volume{Namespace: namespace, Name: "moved", Class: "lvms-vg1", Size: "300Mi", Node: node}
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+		sum, err := cluster.Write(ctx, v, v.Name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
+		before := persistentVolume(ctx, v.Name)
+		Expect(cluster.ApplyManifest(ctx, move)).To(Succeed())
+		cluster.Run(ctx, "-n", story.OperatorNamespace, "wait", "volumemove/moved",
+			"--for=jsonpath={.status.phase}=Completed", story.Timeout)
+		after := persistentVolume(ctx, v.Name)
+		Expect(after.UID).To(Equal(before.UID))
+		Expect(after.Spec.PersistentVolumeReclaimPolicy).To(Equal(before.Spec.PersistentVolumeReclaimPolicy))
+		v.Node = "node2"
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+		Expect(cluster.Checksum(ctx, v, v.Name)).To(Equal(sum))
+		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
+		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	}, NodeTimeout(20*time.Minute))
+
+	It("the health of a volume is not mentioned while it is healthy", func(ctx SpecContext) {
 		Consistently(reports(ctx)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(report{}))
 	}, NodeTimeout(5*time.Minute))
 
-	It("is in the status of the Pod, the claim and the CSINode after a disk was pulled", func(ctx SpecContext) {
+	It("a missing disk is in the status of the Pod, the claim and the CSINode", func(ctx SpecContext) {
 		host, err := cluster.Lab.Node(node)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(host.PullDisk(ctx, disks[1].Name)).To(Succeed())
@@ -82,7 +114,7 @@ var _ = Describe("The health of a mirrored volume", Ordered, func() {
 		cluster.StillWrites(ctx)
 	}, NodeTimeout(10*time.Minute))
 
-	It("is no longer mentioned when the disk is back", func(ctx SpecContext) {
+	It("it is no longer mentioned when the disk is back", func(ctx SpecContext) {
 		host, err := cluster.Lab.Node(node)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = host.PutDisk(ctx, disks[1].Name)
@@ -97,6 +129,15 @@ var _ = Describe("The health of a mirrored volume", Ordered, func() {
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get pods,pvc,csinode -A -o yaml", "get logicalvolumes -o yaml")
 }, NodeTimeout(30*time.Minute))
+
+// persistentVolume returns the PersistentVolume of a claim.
+func persistentVolume(ctx context.Context, claim string) *corev1.PersistentVolume {
+	GinkgoHelper()
+	c, pv := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
+	Expect(cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: claim}, c)).To(Succeed())
+	Expect(cluster.Get(ctx, client.ObjectKey{Name: c.Spec.VolumeName}, pv)).To(Succeed())
+	return pv
+}
 
 // report has the conditions that the objects of Kubernetes have: status and reason.
 type report struct{ Pod, Claim, Node []string }
