@@ -6,7 +6,7 @@ require (
 	github.com/klauspost/compress v1.20.0
 	github.com/kubernetes-csi/external-provisioner/v6 v6.4.0
 	github.com/kubernetes-csi/external-resizer/v2 v2.3.0
-	github.com/kubernetes-csi/external-snapshotter/v8 v8.7.0
+	github.com/kubernetes-csi/external-snapshotter/v8 v8.6.0
 	github.com/onsi/ginkgo/v2 v2.33.0
 	github.com/topolvm/topolvm v0.41.0
 	k8s.io/kubelet v0.37.2
@@ -135,7 +135,7 @@ require (
 	github.com/kubernetes-csi/csi-lib-utils v0.25.0
 	github.com/kubernetes-csi/csi-test/v5 v5.6.0
 	github.com/kubernetes-csi/external-snapshot-metadata v1.0.0
-	github.com/kubernetes-csi/external-snapshotter/client/v8 v8.7.0
+	github.com/kubernetes-csi/external-snapshotter/client/v8 v8.6.0
 	github.com/onsi/gomega v1.44.0
 	github.com/openshift/api v0.0.0-20251015095338-264e80a2b6e7
 	github.com/openshift/client-go v0.0.0-20251015124057-db0dee36e235

@@ -41,8 +41,8 @@ func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpat
 		return err
 	}
 	socket := filepath.Join(filepath.Dir(csiSocket), earlierSocket)
-	e := &earlierService{begin: adapt.Interceptor(monitor), measure: measure, healthy: monitor.Check,
-		registrar: sidecar.RegistrarOptions{
+	e := &earlierService{around: []grpc.UnaryServerInterceptor{adapt.Interceptor(monitor), measure},
+		healthy: monitor.Check, registrar: sidecar.RegistrarOptions{
 			Driver: wellknown.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
 			Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
 		}}
@@ -62,9 +62,9 @@ func newEarlierNode(o csinode.NodeOptions, staging csinode.StagingRecorder) *csi
 
 // earlierService serves the earlier driver on its socket, and registers it with the kubelet.
 type earlierService struct {
-	node      *csinode.NodeServer
-	begin     grpc.UnaryServerInterceptor
-	measure   grpc.UnaryServerInterceptor
+	node *csinode.NodeServer
+	// around are what each call passes before it is logged.
+	around    []grpc.UnaryServerInterceptor
 	healthy   func() error
 	registrar sidecar.RegistrarOptions
 }
@@ -72,7 +72,8 @@ type earlierService struct {
 // serve runs until the context ends or one of the two servers does. Then the sockets do not exist, and the kubelet has
 // the driver no longer.
 func (e *earlierService) serve(ctx context.Context) error {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.begin, e.measure, service.LogCalls(e.node.ClaimOf)))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.around...),
+		grpc.ChainUnaryInterceptor(service.LogCalls(e.node.ClaimOf)))
 	csi.RegisterIdentityServer(server, lvmsdriver.NewPlugin(wellknown.EarlierDriverName, e.healthy))
 	csi.RegisterNodeServer(server, e.node)
 	ctx, cancel := context.WithCancel(ctx)

@@ -42,9 +42,10 @@ func newEarlierService(t *testing.T) *earlierService {
 	}
 	dir := t.TempDir()
 	node := csinode.NodeOptions{Node: "worker-1", Client: memory.Builder().Build()}
-	return &earlierService{measure: measure, node: newEarlierNode(node, nil), registrar: sidecar.RegistrarOptions{
-		Driver: wellknown.EarlierDriverName, Socket: filepath.Join(dir, earlierRegistration),
-		Endpoint: "/kubelet/" + earlierSocket, CSISocket: filepath.Join(dir, earlierSocket)}}
+	return &earlierService{around: []grpc.UnaryServerInterceptor{measure}, node: newEarlierNode(node, nil),
+		registrar: sidecar.RegistrarOptions{
+			Driver: wellknown.EarlierDriverName, Socket: filepath.Join(dir, earlierRegistration),
+			Endpoint: "/kubelet/" + earlierSocket, CSISocket: filepath.Join(dir, earlierSocket)}}
 }
 
 // TestTheEarlierDriverIsRegisteredUnderItsName: twice, because a volume may need it again.

@@ -23,6 +23,7 @@ var ownVersions = map[string]string{
 	"test/lab/programs/kubernetes-oldest": "is the oldest supported Kubernetes, with the versions of its release",
 	"test/lab/programs/monitoring":        "has the versions of the Prometheus Operator's release",
 	"test/lab/programs/networkpolicies":   "has the versions of its release",
+	"test/lab/programs/storagetests":      "is of Kubernetes 1.36: the module of 1.37.2 lacks a package (test/utils/format)",
 	"test/lab/programs/olm":               "has the versions of OLM's release, which is for Kubernetes 1.35",
 	"test/lab/programs/olmv1":             "has the versions of its release",
 }
