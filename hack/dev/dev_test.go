@@ -236,3 +236,23 @@ func TestAResultSaysWhereItIsFrom(t *testing.T) {
 		t.Errorf("got %+v of %d files", r.base, len(r.tree))
 	}
 }
+
+func TestWhatDoesNotEndIsStopped(t *testing.T) {
+	hang := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if err := within(t.Context(), time.Millisecond, hang); err == nil || !strings.Contains(err.Error(), "did not end") {
+		t.Errorf("got %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := within(stopped, time.Minute, hang); !errors.Is(err, context.Canceled) ||
+		strings.Contains(err.Error(), "did not end") {
+		t.Errorf("stopped: got %v", err)
+	}
+	failure := errors.New("failed")
+	if err := within(t.Context(), time.Minute, func(context.Context) error { return failure }); err != failure {
+		t.Errorf("got %v", err)
+	}
+}

@@ -21,10 +21,13 @@ import (
 const (
 	// progressEvery is the time between two lines about running items.
 	progressEvery = time.Minute
-	// overrun is how much longer than expected an item may take before it counts as hanging: this many times the
+	// overrun is how much longer than expected a command may take before it counts as hanging: this many times the
 	// expected time, and hangs in addition.
 	overrun = 3
 	hangs   = 15 * time.Minute
+	// buildLimit is that of one artifact. The first build of the kernel or of Kubernetes takes half an hour on a slow
+	// machine that builds both at the same time.
+	buildLimit = 2 * time.Hour
 	// tail is the number of lines of the log of a failed item that are printed.
 	tail = 60
 )
@@ -169,34 +172,42 @@ func (r *runner) one(ctx context.Context, i lane.Item) outcome {
 		return o
 	}
 	defer func() { _ = file.Close() }()
-	limit := overrun*r.expected(i) + hangs
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	limited := ctx
 	if !r.deadline.IsZero() {
 		var stop context.CancelFunc
-		limited, stop = context.WithDeadline(limited, r.deadline)
+		limited, stop = context.WithDeadline(ctx, r.deadline)
 		defer stop()
 	}
-	o.ran, err = r.buildAndRun(limited, i, file)
+	o.ran, o.err = r.buildAndRun(limited, i, file)
 	o.took = time.Since(begin)
-	o.noResult = err != nil && (ctx.Err() != nil || !r.deadline.IsZero() && time.Now().After(r.deadline))
-	if err != nil && o.took > limit {
-		err = fmt.Errorf("it did not end in %s and was stopped: %w", clock(limit), err)
-	}
-	o.err = err
+	o.noResult = o.err != nil && (ctx.Err() != nil || !r.deadline.IsZero() && time.Now().After(r.deadline))
 	return o
 }
 
 // buildAndRun builds what an item needs, runs its command, and returns how long the command ran.
 func (r *runner) buildAndRun(ctx context.Context, i lane.Item, out io.Writer) (time.Duration, error) {
 	for _, need := range i.Needs {
-		if err := r.build(ctx, need, out); err != nil {
-			return 0, err
+		err := within(ctx, buildLimit, func(ctx context.Context) error { return r.build(ctx, need, out) })
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", need, err)
 		}
 	}
 	begin := time.Now()
-	err := r.run(ctx, process{dir: i.Dir, env: i.Env, args: i.Command}, out)
+	err := within(ctx, overrun*lane.Expected(i, r.results)+hangs, func(ctx context.Context) error {
+		return r.run(ctx, process{dir: i.Dir, env: i.Env, args: i.Command}, out)
+	})
 	return time.Since(begin), err
+}
+
+// within runs do with a time limit. If do fails because of it, the error says so.
+func within(ctx context.Context, limit time.Duration, do func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := do(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("it did not end in %s and was stopped: %w", clock(limit), err)
+	}
+	return err
 }
 
 // printTail prints the lines of a log that tell of failures, and its end.
