@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
+	"github.com/lvm-storage/lvm-operator/controllers/nodeprobe"
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumehealth"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
@@ -26,6 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/admission/webhook"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
 // addControllers adds the controllers of the operator, and its webhooks.
@@ -70,6 +72,9 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := mgr.Add(operand.NewInstallationPolicies(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
+	if err := o.addNodeProbes(mgr, recorder); err != nil {
+		return err
+	}
 	if err := addInstalled(mgr, namespace, image, found, o.operatorOptions); err != nil {
 		return err
 	}
@@ -84,6 +89,16 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// addNodeProbes adds the probes of nodes, and their metrics.
+func (o *operator) addNodeProbes(mgr ctrl.Manager, recorder event.Recorder) error {
+	prober := nodeprobe.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, nodeprobe.Options{Namespace: o.namespace,
+		Image: o.image, Interval: o.nodeProbeInterval, SCC: o.found.SCC})
+	if err := metrics.Registry.Register(prober); err != nil {
+		return err
+	}
+	return mgr.Add(prober)
 }
 
 // addPodWebhook serves the webhook for Pods if it is on, and registers it or deletes its registration.

@@ -1,6 +1,7 @@
 // Command lvms is LVM Storage. `lvms operator` is the operator of the cluster, `lvms vgmanager` is the agent of a node,
 // `lvms lvmd` is the engine of a node for TopoLVM's own components, `lvms scheduler` is a scheduler extender,
-// `lvms collect` reads a node for must-gather, and `lvms rescue` copies a volume that can be read only in part.
+// `lvms collect` reads a node for must-gather, `lvms rescue` copies a volume that can be read only in part, and
+// `lvms probe` writes to a volume in a Pod that probes a node.
 package main
 
 import (
@@ -33,6 +34,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/nodeprobe"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
@@ -91,7 +93,7 @@ func command() *cobra.Command {
 		host.SetLogger(logger)
 	}
 	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), schedulerCommand(), collect.Command(),
-		rescue.Command(), groupsnapshot.WatchdogCommand())
+		rescue.Command(), groupsnapshot.WatchdogCommand(), nodeprobe.Command())
 	return root
 }
 

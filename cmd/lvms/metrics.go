@@ -12,7 +12,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
-	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 )
 
 // defaultVolumeMetrics is the default for the maximum number of volumes of a node with their own metrics, which are
@@ -28,6 +27,9 @@ const (
 	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A duration
 	// such as `1h` or `30m`, at least 1m; 0 for never.
 	smartIntervalVariable = "SMART_INTERVAL"
+	// nodeProbeVariable is an environment variable of `lvms operator`: overrides `--node-probe-interval`. A duration
+	// such as `1h` or `30m`, at least 1m; 0 for never.
+	nodeProbeVariable = "NODE_PROBE_INTERVAL"
 	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The prefix of
 	// `runbook_url` in the alerts.
 	runbooksVariable = "RUNBOOK_BASE_URL"
@@ -47,23 +49,19 @@ func addProcessMetrics(component string, certificates map[string]certificateSour
 	return metrics.Registry.Register(scrape.Process{Component: component, Certificates: certificates})
 }
 
-// smartInterval returns the interval at which the health of disks is read, from the environment or else from the flag;
-// 0 for never.
-func smartInterval(flag time.Duration) (time.Duration, error) {
-	interval := flag
-	from := "--smart-interval"
-	if text := os.Getenv(smartIntervalVariable); text != "" {
+// intervalFromEnvironment returns an interval from the environment or else from the flag; 0 for never.
+func intervalFromEnvironment(variable, flagName string, flag, least time.Duration) (time.Duration, error) {
+	interval, from := flag, "--"+flagName
+	if text := os.Getenv(variable); text != "" {
 		parsed, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, fmt.Errorf("invalid environment variable %s=%q: must be a duration such as 1h or 30m, or 0 "+
-				"for never",
-				smartIntervalVariable, text)
+				"for never", variable, text)
 		}
-		interval = parsed
-		from = "environment variable " + smartIntervalVariable
+		interval, from = parsed, "environment variable "+variable
 	}
-	if interval != 0 && interval < smart.MinInterval {
-		return 0, fmt.Errorf("invalid %s %s: must be at least %s, or 0 for never", from, interval, smart.MinInterval)
+	if interval != 0 && interval < least {
+		return 0, fmt.Errorf("invalid %s %s: must be at least %s, or 0 for never", from, interval, least)
 	}
 	return interval, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 )
 
 func TestSmartInterval(t *testing.T) {
@@ -28,7 +29,7 @@ func TestSmartInterval(t *testing.T) {
 			"-1h0m0s"},
 	} {
 		t.Setenv(smartIntervalVariable, c.variable)
-		got, err := smartInterval(c.flag)
+		got, err := intervalFromEnvironment(smartIntervalVariable, "smart-interval", c.flag, smart.MinInterval)
 		if got != c.want || (err == nil) != (c.problem == "") ||
 			err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: got %s, %v", name, got, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
+	"github.com/lvm-storage/lvm-operator/controllers/nodeprobe"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
@@ -44,6 +45,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/volume/activecache"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 )
 
 const (
@@ -66,6 +68,7 @@ type operatorOptions struct {
 	pprofPort                      uint16
 	volumeMetrics                  int
 	smartInterval                  time.Duration
+	nodeProbeInterval              time.Duration
 	runbooks                       string
 	kubeletDir, hostPath           string
 	layout                         hostpaths.Layout
@@ -93,6 +96,10 @@ func (o *operatorOptions) command() *cobra.Command {
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
 		"interval at which the SMART health of disks is read, at least 1m; 0 for never. The environment variable "+
 			smartIntervalVariable+", which a Subscription can set, overrides this flag")
+	flags.DurationVar(&o.nodeProbeInterval, "node-probe-interval", 0,
+		"interval at which a small volume of each device class is created, written and deleted on each node, at least "+
+			"1m; 0 for never. The environment variable "+nodeProbeVariable+
+			", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.runbooks, "runbook-base-url", "",
 		"prefix of runbook_url in the alerts; empty for "+alertrules.DefaultRunbooks+
 			". The environment variable "+runbooksVariable+", which a Subscription can set, overrides this flag")
@@ -192,7 +199,12 @@ func (o *operatorOptions) complete() (err error) {
 	if o.volumeMetrics, err = numberFromEnvironment(volumeMetricsVariable, o.volumeMetrics); err != nil {
 		return err
 	}
-	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
+	if o.smartInterval, err = intervalFromEnvironment(smartIntervalVariable, "smart-interval", o.smartInterval,
+		smart.MinInterval); err != nil {
+		return err
+	}
+	if o.nodeProbeInterval, err = intervalFromEnvironment(nodeProbeVariable, "node-probe-interval",
+		o.nodeProbeInterval, nodeprobe.MinInterval); err != nil {
 		return err
 	}
 	if o.layout, err = hostpaths.Parse(o.kubeletDir, o.hostPath, os.Getenv); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
+	"github.com/lvm-storage/lvm-operator/controllers/nodeprobe"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
 	"github.com/lvm-storage/lvm-operator/test/reference"
@@ -37,6 +38,7 @@ var chapters = []struct {
 	{"Volumes (node agent)", [][]metric.Family{audit.Families, fstrim.Families}},
 	{"Commands (node agent)", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"LVMCluster and its nodes (operator)", [][]metric.Family{lvmcluster.Families}},
+	{"Probes of nodes (operator, if they are enabled)", [][]metric.Family{nodeprobe.Families}},
 	{"OpenShift console plugin (operator)", [][]metric.Family{consoleplugin.Families}},
 	{"Builds and certificates (operator and node agent)", [][]metric.Family{scrape.Families}},
 }
@@ -172,6 +174,7 @@ func TestADeviceClassHasAtMostTwentyTwoSeries(t *testing.T) {
 		for _, c := range chapters {
 			for _, f := range slices.Concat(c.families...) {
 				switch {
+				case strings.Contains(f.Name, "_node_probe_"): // The operator has these.
 				case strings.Contains(f.Name, "_trim"):
 					trim += perClass[strings.Join(f.Labels, ",")]
 				case !strings.Contains(f.Name, without):

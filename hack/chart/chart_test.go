@@ -270,6 +270,7 @@ func TestValues(t *testing.T) {
 		"standbys: 0":                                   hasArgument("--standbys=0"),
 		"logLevel: debug":                               hasArgument("--zap-log-level=debug"),
 		"smartInterval: 12h":                            hasArgument("--smart-interval=12h"),
+		"nodeProbeInterval: 30m":                        hasArgument("--node-probe-interval=30m"),
 		"volumeMetrics: 0":                              hasArgument("--volume-metrics=0"),
 		"kubeletRootDir: /var/lib/k0s/kubelet":          hasArgument("--kubelet-root-dir=/var/lib/k0s/kubelet"),
 		"hostPath: /run/current-system/sw/bin:/usr/bin": hasArgument("--host-path=/run/current-system/sw/bin:/usr/bin"),
@@ -306,7 +307,8 @@ func TestTheFlagsAreThoseOfTheOperator(t *testing.T) {
 	}
 	for flag, standard := range map[string]string{
 		"zap-log-level": "", "runbook-base-url": "", "smart-interval": "`0s`",
-		"cluster-id": "", "pod-webhook": "`false`", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
+		"node-probe-interval": "`0s`",
+		"cluster-id":          "", "pod-webhook": "`false`", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
 		"standbys": "`" + defaults["standbys"] + "`", "volume-metrics": "`" + defaults["volumeMetrics"] + "`",
 	} {
 		row := regexp.MustCompile("(?m)^\\| `--" + flag + "` \\| [^|]+ \\| " + regexp.QuoteMeta(standard))
@@ -373,6 +375,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"standbys: one":                            "standbys",
 		"logLevel: loud":                           "logLevel",
 		"smartInterval: 12 hours":                  "smartInterval",
+		"nodeProbeInterval: hourly":                "nodeProbeInterval",
 		"volumeMetrics: -1":                        "volumeMetrics",
 		"kubeletRootDir: kubelet":                  "kubeletRootDir",
 		"hostPath: bin":                            "hostPath",

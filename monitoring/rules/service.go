@@ -89,6 +89,15 @@ func service() Group {
 			Description: `{{ printf "%.0f" $value }} attempts to expand a volume have failed within 15 minutes, and none has succeeded. See the events of the claims for the cause.`,
 		},
 		{
+			Name: "LVMSNodeProbeFailed", Severity: Warning,
+			Expr: "max " + byClass + " (lvms_node_probe_success) == 0\nunless on (node) (" + down +
+				")\nunless on (node) (" + stale + ")",
+			Summary: "Node {{ $labels.node }} does not provide volumes of device class {{ $labels.device_class }}.",
+			Description: "The last probe of node {{ $labels.node }} could not create, mount, write or delete a " +
+				"volume of device class {{ $labels.device_class }}. See the events of the node's " +
+				"LVMVolumeGroupNodeStatus for the step that failed.",
+		},
+		{
 			Name: "LVMSOrphansGrowing", Severity: Warning, For: time.Hour,
 			Expr: "sum " + byClass +
 				"(max by (namespace, node, device_class, kind) (lvms_orphan_logical_volumes)) > sum " + byClass +

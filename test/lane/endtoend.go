@@ -154,8 +154,9 @@ var parts = []part{
 	{name: "moves", folder: "moves", label: "!lost", minutes: 17, needs: []string{"kubectl-lvms"}, paths: movePaths},
 	{name: "moves/lost", folder: "moves", label: "lost", minutes: 9, needs: []string{"kubectl-lvms"},
 		paths: append([]string{"vgmanager/volume/logicalvolume"}, movePaths...)},
-	{name: "nodeagent", folder: "nodeagent", minutes: 9,
+	{name: "nodeagent", folder: "nodeagent", minutes: 18,
 		paths: []string{
+			"controllers/nodeprobe",
 			"vgmanager/volume/fstrim",
 			"vgmanager/csinode",
 			"vgmanager/machine/erase",

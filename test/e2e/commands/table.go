@@ -220,8 +220,9 @@ var elsewhere = map[string][2]string{
 		`patch subscription lvms-operator --type merge --patch '{"spec":{"channel":"stable-X.Y"}}'`: channels,
 	"oc " + subscription +
 		`"RUNBOOK_BASE_URL","value":"https://git.example.com/lvm-operator/monitoring/runbooks/"}]}}}'`: bySub,
-	"oc " + subscription + `"SMART_INTERVAL","value":"1h"}]}}}'`: bySub,
-	"oc " + subscription + `"VOLUME_METRICS","value":"0"}]}}}'`:  bySub,
+	"oc " + subscription + `"SMART_INTERVAL","value":"1h"}]}}}'`:      bySub,
+	"oc " + subscription + `"NODE_PROBE_INTERVAL","value":"1h"}]}}}'`: bySub,
+	"oc " + subscription + `"VOLUME_METRICS","value":"0"}]}}}'`:       bySub,
 
 	"kubectl wait clusterextension lvms-operator --for=condition=Installed --timeout=5m":                                              extension,
 	`kubectl get clusterextension lvms-operator -o jsonpath='{range .status.conditions[*]}{.type}{": "}{.message}{"\n"}{end}'`:        extension,

@@ -79,6 +79,7 @@ var _ = Describe("Node agent", Ordered, func() {
 	It("reports the I/O limits that are in force", reportsLimits, NodeTimeout(20*time.Minute))
 	It("places thick volumes on different devices", placesVolumes, NodeTimeout(20*time.Minute))
 	It("erases an orphan before it removes it", erasesOrphans, NodeTimeout(30*time.Minute))
+	It("proves on a schedule that the node provides volumes", probesNode, NodeTimeout(40*time.Minute))
 	It("is started again when a part of it is stuck", endsWhenStuck, NodeTimeout(20*time.Minute))
 })
 
@@ -90,18 +91,33 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 // metrics returns what the node agent serves for Prometheus.
 func metrics(ctx context.Context) string {
 	GinkgoHelper()
-	address := cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
-		"-o", `jsonpath={.items[0].status.podIP}:`+
+	text, err := metricsOf(ctx, "vg-manager")
+	Expect(err).NotTo(HaveOccurred())
+	return text
+}
+
+// metricsOf returns what the first Pod of a component serves for Prometheus.
+func metricsOf(ctx context.Context, component string) (string, error) {
+	address, err := cluster.Kubectl(ctx, nil, "get", "pods", "-n", story.OperatorNamespace, "-l",
+		"app.kubernetes.io/name="+component, "-o", `jsonpath={.items[0].status.podIP}:`+
 			`{.items[0].spec.containers[0].ports[?(@.name=="metrics")].containerPort}`)
+	if err != nil {
+		return "", err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return "", err
+	}
 	response, err := scraper.Do(request)
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return "", err
+	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(response.StatusCode).To(Equal(http.StatusOK), "%s", body)
-	return string(body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return string(body), err
 }
 
 // ofClaim returns a pattern for a series of the volume of a claim.

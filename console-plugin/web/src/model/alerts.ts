@@ -40,6 +40,7 @@ export const summaries: Record<string, string> = {
   LVMSClusterNotReady: 'LVMCluster {{ $labels.lvmcluster }} is not ready.',
   LVMSProvisioningFailing: 'Volumes cannot be created.',
   LVMSExpansionFailing: 'Volumes cannot be expanded.',
+  LVMSNodeProbeFailed: 'Node {{ $labels.node }} does not provide volumes of device class {{ $labels.device_class }}.',
   LVMSOrphansGrowing: 'The number of orphans of device class {{ $labels.device_class }} on node {{ $labels.node }} is growing.',
   LVMSCertificateExpiring: 'The certificate {{ $labels.certificate }} of {{ $labels.component }} expires soon.',
 };
