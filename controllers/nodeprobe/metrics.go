@@ -8,8 +8,8 @@ import (
 
 var (
 	successFamily = metric.NewGauge("lvms_node_probe_success",
-		"1 if the last probe of the node created, mounted, wrote and deleted a volume of the device class, otherwise 0.",
-		"node", "device_class")
+		"1 if the last probe of the node created, mounted, wrote and deleted a volume of the device class, otherwise "+
+			"0.", "node", "device_class")
 	durationFamily = metric.NewGauge("lvms_node_probe_duration_seconds",
 		"Time from the creation of the claim of the last probe until its data was written to the device, in seconds. "+
 			"Missing if it failed.", "node", "device_class")

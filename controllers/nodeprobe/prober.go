@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -58,7 +59,7 @@ type Prober struct {
 	cache  client.Reader
 	live   client.Reader
 	client client.Client
-	events *event.Emitter
+	events event.Recorder
 	now    func() time.Time
 
 	// ended has the probes whose volume is being deleted, by name. idle is true if the last pass left no probe.
@@ -90,6 +91,8 @@ type ended struct {
 	// problem is why the data was not written, and took how long it was until it was.
 	problem string
 	took    time.Duration
+	// reported is set when the result is recorded although the volume exists.
+	reported bool
 	// known is false if its result does not count: another operator began it, or somebody deleted its claim.
 	known bool
 }
@@ -105,7 +108,7 @@ type result struct {
 // New returns a Prober. c may read from a cache with the LVMClusters, LVMVolumeGroupNodeStatuses and Nodes; live must
 // not.
 func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Prober {
-	return &Prober{Options: options, cache: c, live: live, client: c, events: event.NewEmitter(recorder),
+	return &Prober{Options: options, cache: c, live: live, client: c, events: recorder,
 		now: time.Now, ended: map[string]ended{}, results: map[string]result{}}
 }
 
@@ -215,12 +218,16 @@ func (p *Prober) finish(ctx context.Context, name string, e ended, found probe, 
 	if err != nil {
 		return err
 	}
-	if gone {
+	switch {
+	case gone:
 		delete(p.ended, name)
-	} else if p.now().Sub(e.since) < limit {
+	case e.reported || p.now().Sub(e.since) < limit:
 		return nil
-	} else if e.problem == "" {
-		e.problem = fmt.Sprintf("the volume %s was not deleted within %s", cmp.Or(e.volume, "of claim "+name), limit)
+	default:
+		e.reported = true
+		p.ended[name] = e
+		e.problem = cmp.Or(e.problem, fmt.Sprintf("the volume %s was not deleted within %s",
+			cmp.Or(e.volume, "of claim "+name), limit))
 	}
 	if t != nil && (e.known || e.problem != "") {
 		p.record(t, result{node: t.node, class: t.class.Name, at: p.now(), problem: e.problem, took: e.took})
@@ -252,10 +259,10 @@ func (p *Prober) record(t *target, r result) {
 	p.results[nameOf(r.node, r.class)] = r
 	p.mu.Unlock()
 	if r.problem != "" {
-		p.events.Emit(t.status, failed, r.class, r.problem)
-		return
+		// The recorder joins events about the same two objects to a series with the first note.
+		group := &v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: r.class}}
+		p.events.Eventf(t.status, group, failed.Type, failed.Reason, failed.Action, failed.Text, r.class, r.problem)
 	}
-	p.events.Clear(t.status, failed.Reason)
 }
 
 // forget drops the results of targets that no longer exist.

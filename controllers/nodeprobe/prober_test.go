@@ -83,9 +83,10 @@ func (w *world) restart() {
 }
 
 // Eventf implements event.Recorder.
-func (w *world) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
-	o, _ := about.(client.Object)
-	w.events = append(w.events, reason+" "+o.GetName()+": "+fmt.Sprintf(note, args...))
+func (w *world) Eventf(about, related runtime.Object, _, reason, _, note string, args ...any) {
+	node, _ := about.(*v1alpha1.LVMVolumeGroupNodeStatus)
+	class, _ := related.(*v1alpha1.LVMVolumeGroup)
+	w.events = append(w.events, reason+" "+node.GetName()+" "+class.GetName()+": "+fmt.Sprintf(note, args...))
 }
 
 func (w *world) must(err error) {
@@ -254,7 +255,7 @@ func TestAFailedProbeIsReportedWithItsStep(t *testing.T) {
 	bad := corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "input/output error"}}}}}
 	w.probe(corev1.PersistentVolumeReclaimDelete, func() corev1.PodStatus { return bad })
-	const want = "NodeProbeFailed node1: device class vg1: the data could not be written: input/output error"
+	const want = "NodeProbeFailed node1 vg1: device class vg1: the data could not be written: input/output error"
 	if len(w.events) != 1 || w.events[0] != want {
 		t.Errorf("got %q", w.events)
 	}

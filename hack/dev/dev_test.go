@@ -252,7 +252,8 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 		t.Errorf("stopped: got %v", err)
 	}
 	failure := errors.New("failed")
-	if err := within(t.Context(), time.Minute, func(context.Context) error { return failure }); err != failure {
+	fail := func(context.Context) error { return failure }
+	if err := within(t.Context(), time.Minute, fail); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,7 +23,10 @@ func probesNode(ctx SpecContext) {
 		cluster.Run(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", story.Timeout)
 	}
 	setInterval("NODE_PROBE_INTERVAL=1m")
-	DeferCleanup(func(ctx SpecContext) { setInterval("NODE_PROBE_INTERVAL-") }, NodeTimeout(5*time.Minute))
+	DeferCleanup(func(ctx SpecContext) {
+		cluster.Run(ctx, "label", "node", "node1", "type-")
+		cluster.Run(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "NODE_PROBE_INTERVAL-")
+	}, NodeTimeout(5*time.Minute))
 	for _, class := range []string{"vg1", "single", "striped"} {
 		reportsProbe(ctx, class, 1)
 		GinkgoWriter.Println(cluster.Run(ctx, "get", "pods,pvc", "-n", story.OperatorNamespace, "-l", probeObjects))
