@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,6 +24,8 @@ import (
 
 const (
 	component = "node-probe"
+	// prefix is that of the names of all objects of probes: what somebody else labels like them is not deleted.
+	prefix    = "lvms-probe-"
 	mountPath = "/probe"
 	// user is that of the image, and group has access to the volume.
 	user int64 = 65532
@@ -44,7 +47,7 @@ var probeLabels = client.MatchingLabels{
 func nameOf(node, class string) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(node + "/" + class))
-	return "lvms-probe-" + hex.EncodeToString(hash.Sum(nil))
+	return prefix + hex.EncodeToString(hash.Sum(nil))
 }
 
 // targets returns the device classes on nodes that are to be probed, by the names of their objects. A node that is not
@@ -115,7 +118,9 @@ func (p *Prober) probes(ctx context.Context) (map[string]probe, error) {
 	options := []client.ListOption{client.InNamespace(p.Namespace), probeLabels}
 	err := paging.Each(ctx, p.live, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			probes[l.Items[i].Name] = probe{claim: &l.Items[i]}
+			if strings.HasPrefix(l.Items[i].Name, prefix) {
+				probes[l.Items[i].Name] = probe{claim: &l.Items[i]}
+			}
 		}
 	}, options...)
 	if err != nil {

@@ -402,6 +402,15 @@ func TestWhatIsNotProbed(t *testing.T) {
 	}
 }
 
+func TestAClaimOfSomebodyElseIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data",
+		Labels: probeLabels}})
+	if w.pass(); len(w.claims()) != 1 || w.claims()[0].DeletionTimestamp != nil {
+		t.Errorf("got %v", w.claims())
+	}
+}
+
 func TestAtMostFiveProbesAtTheSameTime(t *testing.T) {
 	w := newWorld(t, "node1", "node2", "node3", "node4", "node5", "node6", "node7")
 	for range 3 {
