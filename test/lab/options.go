@@ -65,7 +65,7 @@ type Options struct {
 	// systems of the node for that, which take time.
 	VolumeStatistics bool
 	// AlphaFeatures enables the feature gates of the product's alpha features of Kubernetes 1.37: MutablePVNodeAffinity
-	// of the API server, and CSIVolumeHealth also of the kubelets, which ask for the health every 10 s in place of every
+	// of the API server, and CSIVolumeHealth also of the kubelets, which ask for the health every 10 s instead of every
 	// minute.
 	AlphaFeatures bool
 	// KubeletDir is the kubelet's directory on the nodes, below /var/lib; /var/lib/kubelet by default.
