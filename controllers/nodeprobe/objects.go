@@ -18,6 +18,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 	"github.com/lvm-storage/lvm-operator/internal/volume/classspec"
 )
@@ -54,17 +55,17 @@ func nameOf(node, class string) string {
 // ready or is cordoned, and a volume group that is not ready, are known not to provide volumes.
 func (p *Prober) targets(ctx context.Context) (map[string]*target, error) {
 	clusters := &v1alpha1.LVMClusterList{}
-	if err := p.cache.List(ctx, clusters, client.InNamespace(p.Namespace)); err != nil {
+	if err := p.client.List(ctx, clusters, client.InNamespace(p.Namespace)); err != nil {
 		return nil, fmt.Errorf("list LVMClusters: %w", err)
 	}
 	if p.Interval == 0 || len(clusters.Items) == 0 || clusters.Items[0].DeletionTimestamp != nil {
 		return nil, nil
 	}
 	nodes, statuses := &corev1.NodeList{}, &v1alpha1.LVMVolumeGroupNodeStatusList{}
-	if err := p.cache.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := p.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
-	err := p.cache.List(ctx, statuses, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy)
+	err := p.client.List(ctx, statuses, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
 	}
@@ -75,7 +76,7 @@ func targetsOf(cluster *v1alpha1.LVMCluster, nodes []corev1.Node,
 	statuses []v1alpha1.LVMVolumeGroupNodeStatus) map[string]*target {
 	ready := map[string]bool{}
 	for i := range nodes {
-		ready[nodes[i].Name] = isReady(&nodes[i])
+		ready[nodes[i].Name] = !nodes[i].Spec.Unschedulable && !supply.IsNotReady(&nodes[i])
 	}
 	targets := map[string]*target{}
 	for i := range statuses {
@@ -100,16 +101,6 @@ func classOf(cluster *v1alpha1.LVMCluster, name string) *v1alpha1.DeviceClass {
 		}
 	}
 	return nil
-}
-
-// isReady reports whether a node is expected to start Pods.
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue && !node.Spec.Unschedulable
-		}
-	}
-	return false
 }
 
 // probes returns the objects of all probes, by name.

@@ -56,7 +56,6 @@ type Options struct {
 // Prober probes the nodes. It is the only one that writes the objects of probes.
 type Prober struct {
 	Options
-	cache  client.Reader
 	live   client.Reader
 	client client.Client
 	events event.Recorder
@@ -108,7 +107,7 @@ type result struct {
 // New returns a Prober. c may read from a cache with the LVMClusters, LVMVolumeGroupNodeStatuses and Nodes; live must
 // not.
 func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Prober {
-	return &Prober{Options: options, cache: c, live: live, client: c, events: recorder,
+	return &Prober{Options: options, live: live, client: c, events: recorder,
 		now: time.Now, ended: map[string]ended{}, results: map[string]result{}}
 }
 
