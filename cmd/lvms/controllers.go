@@ -93,8 +93,8 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 
 // addNodeProbes adds the probes of nodes, and their metrics.
 func (o *operator) addNodeProbes(mgr ctrl.Manager, recorder event.Recorder) error {
-	prober := nodeprobe.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, nodeprobe.Options{Namespace: o.namespace,
-		Image: o.image, Interval: o.nodeProbeInterval, SCC: o.found.SCC})
+	prober := nodeprobe.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), recorder, nodeprobe.Options{
+		Namespace: o.namespace, Image: o.image, Interval: o.nodeProbeInterval, SCC: o.found.SCC})
 	if err := metrics.Registry.Register(prober); err != nil {
 		return err
 	}

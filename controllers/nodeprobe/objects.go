@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +26,7 @@ import (
 
 const (
 	component = "node-probe"
-	// prefix is that of the names of all objects of probes: what somebody else labels like them is not deleted.
+	// prefix is that of the names of all objects of probes.
 	prefix    = "lvms-probe-"
 	mountPath = "/probe"
 	// user is that of the image, and group has access to the volume.
@@ -49,6 +50,12 @@ func nameOf(node, class string) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(node + "/" + class))
 	return prefix + hex.EncodeToString(hash.Sum(nil))
+}
+
+// isName reports whether nameOf can have returned a name.
+func isName(name string) bool {
+	hash, err := hex.DecodeString(strings.TrimPrefix(name, prefix))
+	return strings.HasPrefix(name, prefix) && err == nil && len(hash) == 8
 }
 
 // targets returns the device classes on nodes that are to be probed, by the names of their objects. A node that is not
@@ -107,9 +114,10 @@ func classOf(cluster *v1alpha1.LVMCluster, name string) *v1alpha1.DeviceClass {
 func (p *Prober) probes(ctx context.Context) (map[string]probe, error) {
 	probes := map[string]probe{}
 	options := []client.ListOption{client.InNamespace(p.Namespace), probeLabels}
+	// What somebody else labels like a probe is not deleted.
 	err := paging.Each(ctx, p.live, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			if strings.HasPrefix(l.Items[i].Name, prefix) {
+			if isName(l.Items[i].Name) {
 				probes[l.Items[i].Name] = probe{claim: &l.Items[i]}
 			}
 		}
@@ -142,7 +150,7 @@ func (p *Prober) create(ctx context.Context, o client.Object) error {
 // remove deletes the objects of a probe. Before that, it changes the reclaim policy of the volume: a volume of a probe
 // is never retained.
 func (p *Prober) remove(ctx context.Context, found probe) error {
-	if err := p.reclaim(ctx, found.claim); err != nil {
+	if err := p.reclaim(ctx, found.claim.Spec.VolumeName, found.claim.UID); err != nil {
 		return err
 	}
 	var errs []error
@@ -155,9 +163,26 @@ func (p *Prober) remove(ctx context.Context, found probe) error {
 	return errors.Join(errs...)
 }
 
-// reclaim sets the reclaim policy Delete for the volume of a claim.
-func (p *Prober) reclaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	name := claim.Spec.VolumeName
+// reclaimReleased sets the reclaim policy Delete for volumes of claims of probes that no longer exist. The provisioner
+// may have created such a volume when its claim was already deleted.
+func (p *Prober) reclaimReleased(ctx context.Context) error {
+	volumes := &corev1.PersistentVolumeList{}
+	if err := p.active.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the released PersistentVolumes: %w", err)
+	}
+	var errs []error
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		ref := pv.Spec.ClaimRef
+		if pv.Status.Phase == corev1.VolumeReleased && ref != nil && ref.Namespace == p.Namespace && isName(ref.Name) {
+			errs = append(errs, p.reclaim(ctx, pv.Name, ref.UID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reclaim sets the reclaim policy Delete for the volume of the claim with a UID. name may be "".
+func (p *Prober) reclaim(ctx context.Context, name string, claim types.UID) error {
 	if name == "" {
 		return nil
 	}
@@ -169,7 +194,7 @@ func (p *Prober) reclaim(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return fmt.Errorf("read PersistentVolume %s of a probe: %w", name, err)
 	}
 	ref := pv.Spec.ClaimRef
-	if ref == nil || ref.UID != claim.UID ||
+	if ref == nil || ref.UID != claim ||
 		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return nil
 	}

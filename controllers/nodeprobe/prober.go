@@ -57,6 +57,7 @@ type Options struct {
 type Prober struct {
 	Options
 	live   client.Reader
+	active client.Reader
 	client client.Client
 	events event.Recorder
 	now    func() time.Time
@@ -105,26 +106,22 @@ type result struct {
 }
 
 // New returns a Prober. c may read from a cache with the LVMClusters, LVMVolumeGroupNodeStatuses and Nodes; live must
-// not.
-func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Prober {
-	return &Prober{Options: options, live: live, client: c, events: recorder,
+// not. active is a cache with at least the PersistentVolumes that are released.
+func New(c client.Client, live, active client.Reader, recorder event.Recorder, options Options) *Prober {
+	return &Prober{Options: options, live: live, active: active, client: c, events: recorder,
 		now: time.Now, ended: map[string]ended{}, results: map[string]result{}}
 }
 
 // NeedLeaderElection returns true: one operator probes.
 func (p *Prober) NeedLeaderElection() bool { return true }
 
-// Start probes until ctx ends. If probes are off, it deletes what earlier ones have left.
+// Start probes until ctx ends. If probes are off, it only deletes what earlier ones have left.
 func (p *Prober) Start(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
-		remaining, err := p.pass(ctx)
-		if err != nil && ctx.Err() == nil {
+		if _, err := p.pass(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "cannot probe the nodes; trying again in seconds")
-		}
-		if p.Interval == 0 && remaining == 0 && err == nil {
-			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -138,6 +135,9 @@ func (p *Prober) Start(ctx context.Context) error {
 func (p *Prober) pass(ctx context.Context) (remaining int, err error) {
 	ctx, end := liveness.Begin(ctx, "probes of nodes")
 	defer end()
+	if err := p.reclaimReleased(ctx); err != nil {
+		return 0, err
+	}
 	targets, err := p.targets(ctx)
 	if err != nil {
 		return 0, err

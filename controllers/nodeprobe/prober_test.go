@@ -78,7 +78,7 @@ func (w *world) restart() {
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, options ...client.ListOption) error {
 			return errors.Join(w.fails, c.List(ctx, l, options...))
 		}})
-	w.prober = New(api, api, w, Options{Namespace: namespace, Image: "image", Interval: time.Hour})
+	w.prober = New(api, api, api, w, Options{Namespace: namespace, Image: "image", Interval: time.Hour})
 	w.prober.now = func() time.Time { return w.clock }
 }
 
@@ -345,6 +345,44 @@ func TestAVolumeThatIsNotDeletedIsReported(t *testing.T) {
 	w.metrics(`lvms_node_probe_duration_seconds{device_class="vg1",node="node1"} 0
 lvms_node_probe_success{device_class="vg1",node="node1"} 1
 `)
+}
+
+func TestAVolumeThatIsCreatedAfterItsClaimIsDeletedIsNotRetained(t *testing.T) {
+	w := newWorld(t, "node1")
+	w.pass()
+	w.pass()
+	uid := w.claims()[0].UID
+	w.clock = w.clock.Add(limit + time.Second)
+	w.pass()
+	w.collectGarbage()
+	w.pass()
+	retain := func(name string, claim corev1.ObjectReference) {
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, ClaimRef: &claim}}
+		w.create(pv)
+		pv.Status.Phase = corev1.VolumeReleased
+		w.must(w.api.Status().Update(w.Context(), pv))
+	}
+	name := nameOf("node1", "vg1")
+	retain(volume, corev1.ObjectReference{Namespace: namespace, Name: name, UID: uid})
+	retain("other-namespace", corev1.ObjectReference{Namespace: "default", Name: name, UID: "1"})
+	retain("other-name", corev1.ObjectReference{Namespace: namespace, Name: prefix + "data", UID: "1"})
+	w.restart()
+	w.prober.Interval = 0
+	for range 2 {
+		w.pass()
+	}
+	w.reclaim()
+	list := &corev1.PersistentVolumeList{}
+	w.must(w.api.List(w.Context(), list))
+	if len(list.Items) != 2 {
+		t.Errorf("left: %v", list.Items)
+	}
+	for _, pv := range list.Items {
+		if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			t.Errorf("%s is not retained", pv.Name)
+		}
+	}
 }
 
 func TestWhatIsNotProbed(t *testing.T) {
