@@ -60,9 +60,9 @@ var rules = []rule{
 	{folder: "internal/cluster/clusterid", ours: []string{"api"}, never: product},
 	{folder: "internal/cluster/wwn", never: append([]string{module}, kubernetes...), standard: []string{"strings"}},
 	{folder: "internal/version", never: append([]string{module}, kubernetes...)},
-	{folder: "internal/tls", ours: []string{"internal/kube"}, never: []string{module + "api"}},
+	{folder: "internal/tls", ours: []string{"internal/kube", "internal/liveness"}, never: []string{module + "api"}},
 	{folder: "internal/tls/pki", never: append([]string{module}, kubernetes...)},
-	{folder: "internal/metrics", ours: []string{"internal/tls", "internal/version"}, never: []string{module + "api"}},
+	{folder: "internal/metrics", ours: []string{"internal/liveness", "internal/tls", "internal/version"}, never: []string{module + "api"}},
 	{folder: "internal/volume", ours: []string{"api", "internal/kube"}, never: product},
 	// It is pure, so that a test can visit every order of events.
 	{folder: "internal/volume/groupprotocol", never: append([]string{module}, kubernetes...),

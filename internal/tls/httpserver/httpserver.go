@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 )
 
@@ -75,6 +77,7 @@ func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	liveness.Ask(ctx, "server of "+s.Name, limit.Answers(listener.Addr()))
 	return s.managed(ctx, listener), nil
 }
 
@@ -93,18 +96,44 @@ func (s *Server) managed(ctx context.Context, listener net.Listener) *manager.Se
 	stop := stopLimit
 	return &manager.Server{Name: s.Name, Listener: tls.NewListener(listener, s.TLS), ShutdownTimeout: &stop,
 		Server: &http.Server{
-			Handler: s.Handler, ReadHeaderTimeout: headerLimit, ReadTimeout: s.Read, WriteTimeout: s.Write,
+			Handler: s.units(), ReadHeaderTimeout: headerLimit, ReadTimeout: s.Read, WriteTimeout: s.Write,
 			IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
 			HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 			BaseContext: func(net.Listener) context.Context { return ctx },
-			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx)), slog.LevelWarn),
+			ErrorLog: slog.NewLogLogger(peers{logr.ToSlogHandler(log.FromContext(ctx))}, slog.LevelWarn),
 		}}
+}
+
+// units makes each request a unit of work of liveness. Without time limits, a request waits for its client.
+func (s *Server) units() http.Handler {
+	if s.Read == 0 || s.Write == 0 {
+		return s.Handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := liveness.Begin(r.Context(), fmt.Sprintf("%s %s of %s", r.Method, r.URL.Path, s.Name))
+		defer end()
+		s.Handler.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// peers drops what the server logs about connections of its own process: those of liveness have no certificate.
+type peers struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (p peers) Handle(ctx context.Context, r slog.Record) error {
+	for _, own := range []string{" from 127.0.0.1:", " from [::1]:"} {
+		if strings.Contains(r.Message, own) {
+			return nil
+		}
+	}
+	return p.Handler.Handle(ctx, r)
 }
 
 // Serve is Start with a listener, which it closes. Requests that run when the context ends have stopLimit to end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	managed := s.managed(ctx, listener)
 	defer func() { _ = managed.Server.Close() }()
+	defer liveness.Ask(ctx, "server of "+s.Name, limit.Answers(listener.Addr()))()
 	if err := managed.Start(ctx); err != nil {
 		return fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
 	}

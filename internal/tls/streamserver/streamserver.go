@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 )
 
@@ -116,6 +117,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	log.FromContext(ctx).Info("serving changed blocks", "address", address)
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(listener) }()
+	defer liveness.Ask(ctx, "gRPC server on "+address, limit.Answers(listener.Addr()))()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve gRPC on %s: %w", address, err)
