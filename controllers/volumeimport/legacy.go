@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport/legacypv"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -118,6 +119,8 @@ type legacyState struct {
 // pass makes the LogicalVolumes match the PersistentVolumes, and deletes what must be deleted. waits is true if a node
 // agent must act first.
 func (l *legacyVolumes) pass(ctx context.Context) (waits bool, err error) {
+	ctx, end := liveness.Begin(ctx, "volumes of an earlier TopoLVM")
+	defer end()
 	topolvm := &runningTopoLVM{Controller: l.Controller, told: l.told}
 	errs := []error{l.claims.refuse(ctx, topolvm), l.releaseNodes(ctx, topolvm)}
 	s, err := l.read(ctx)

@@ -88,7 +88,7 @@ var rules = []rule{
 	{folder: "vgmanager/machine/cgroup", ours: []string{"internal/volume/iolimits"}, never: clients},
 	{folder: "vgmanager/lvm", ours: []string{"vgmanager/machine"},
 		never: append([]string{module + "api"}, clients...)},
-	{folder: "vgmanager/lvm/lvmarchive", ours: []string{"vgmanager/lvm"}, never: append([]string{module + "api"}, agent...)},
+	{folder: "vgmanager/lvm/lvmarchive", ours: []string{"internal/liveness", "vgmanager/lvm"}, never: append([]string{module + "api"}, agent...)},
 	{folder: "vgmanager/lvm/ondisk", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvm/changedblocks", ours: []string{"api", "vgmanager/lvm", "vgmanager/machine"},
 		never: clients},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // InstallationPolicies are the admission policies that belong to the installation and not to an LVMCluster: those that
@@ -81,6 +82,8 @@ func (p *InstallationPolicies) Start(ctx context.Context) error {
 // Apply applies the policies. It returns an error if the operator is not installed with a Deployment, because nothing
 // would delete the policies.
 func (p *InstallationPolicies) Apply(ctx context.Context) error {
+	ctx, end := liveness.Begin(ctx, "admission policies of the installation")
+	defer end()
 	owners, err := policyOwners(ctx, p.live, p.namespace)
 	if err != nil {
 		return err

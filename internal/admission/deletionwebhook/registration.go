@@ -71,7 +71,7 @@ func NewRegistration(options Options) *Registration {
 // Start keeps a webhook that Ensure has registered until the context ends: the certificate may be renewed, and somebody
 // may delete the registration.
 func (r *Registration) Start(ctx context.Context) error {
-	periodic.Run(ctx, r.refresh, func(err error) {
+	periodic.Run(ctx, "registration of the webhook for deletions", r.refresh, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot update the webhook for deletions of LogicalVolumes", "object",
 			ConfigurationName)
 	})

@@ -72,7 +72,7 @@ func NewRegistration(options Options) *Registration {
 func (r *Registration) Start(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	periodic.Run(ctx, func(ctx context.Context) error {
+	periodic.Run(ctx, "registration of the webhook for Pods", func(ctx context.Context) error {
 		err := r.ensure(ctx)
 		if err == nil && !r.options.Enabled {
 			end()

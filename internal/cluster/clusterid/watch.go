@@ -8,6 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // ChangedError ends a process when the identity changed after its start: the process restarts with the new identity.
@@ -64,6 +66,8 @@ func (w *watch) Start(ctx context.Context) error {
 }
 
 func (w *watch) read(ctx context.Context) (Identity, error) {
+	ctx, end := liveness.Begin(ctx, "check of the cluster ID")
+	defer end()
 	ctx, cancel := context.WithTimeout(ctx, w.interval)
 	defer cancel()
 	return Read(ctx, w.reader, w.declared)

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // interval is the time between two checks. Each needs two or three requests, which the API server answers from memory.
@@ -79,6 +81,8 @@ func (w *Watch) asError(missing []Right) error {
 }
 
 func (w *Watch) ask(ctx context.Context) error {
+	ctx, end := liveness.Begin(ctx, "check of the operator's permissions")
+	defer end()
 	missing, err := Missing(ctx, w.client, w.needed)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func Host(namespace string) string {
 
 // Start maintains the object until the context ends. The API, the CSIDriver and the authorities can change.
 func (p *Publisher) Start(ctx context.Context) error {
-	periodic.Run(ctx, p.ensure, func(err error) {
+	periodic.Run(ctx, "publication of the service for changed blocks", p.ensure, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot publish the service for changed blocks", "object",
 			wellknown.DriverName)
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -94,6 +95,8 @@ func (a *Auditor) Start(ctx context.Context) error {
 // audit runs once. again reports whether a volume is unclaimed, but not long enough. If a read fails, audit changes no
 // mark.
 func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
+	ctx, end := liveness.Begin(ctx, "check for unclaimed volumes")
+	defer end()
 	known, err := a.known(ctx)
 	if err != nil {
 		return false, err

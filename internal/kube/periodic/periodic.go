@@ -4,6 +4,8 @@ package periodic
 import (
 	"context"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 const (
@@ -16,12 +18,12 @@ const (
 
 // Run calls keep now and once each Interval until the context ends. After a failure, it calls failed with the error,
 // and then keep again earlier, with a delay from one second to one minute. An error after the end of the context is not
-// a failure.
-func Run(ctx context.Context, keep func(context.Context) error, failed func(error)) {
+// a failure. Each call is a unit of work of liveness with a name.
+func Run(ctx context.Context, name string, keep func(context.Context) error, failed func(error)) {
 	retry := retryMin
 	for {
 		wait := Interval
-		if err := keep(ctx); err == nil {
+		if err := call(ctx, name, keep); err == nil {
 			retry = retryMin
 		} else if ctx.Err() == nil {
 			failed(err)
@@ -34,4 +36,10 @@ func Run(ctx context.Context, keep func(context.Context) error, failed func(erro
 		case <-time.After(wait):
 		}
 	}
+}
+
+func call(ctx context.Context, name string, keep func(context.Context) error) error {
+	ctx, end := liveness.Begin(ctx, name)
+	defer end()
+	return keep(ctx)
 }

@@ -28,7 +28,7 @@ func TestRunChecksAndRetries(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var delays []time.Duration
 				failures, last := 0, time.Now()
-				Run(ctx, func(context.Context) error {
+				Run(ctx, "test", func(context.Context) error {
 					delays = append(delays, time.Since(last))
 					last = time.Now()
 					if len(delays) == len(tt.fails) {
@@ -64,7 +64,7 @@ func TestRunChecksAndRetries(t *testing.T) {
 
 func TestTheEndIsNotAFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	Run(ctx, func(ctx context.Context) error {
+	Run(ctx, "test", func(ctx context.Context) error {
 		cancel()
 		return ctx.Err()
 	}, func(err error) { t.Errorf("reported %v", err) })

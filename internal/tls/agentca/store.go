@@ -123,7 +123,7 @@ func (s serving) Current() (*tls.Certificate, error) {
 
 // Start maintains the authority until the context ends. Another replica may change it.
 func (s *Store) Start(ctx context.Context) error {
-	periodic.Run(ctx, s.Keep, func(err error) {
+	periodic.Run(ctx, "certificate authority of the node agents", s.Keep, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot maintain the certificate authority of the node agents", "secret",
 			s.secret)
 	})

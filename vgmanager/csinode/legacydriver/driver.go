@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
@@ -86,6 +87,8 @@ func (d *Driver) Start(ctx context.Context) error {
 
 // check starts or stops the service. If something cannot be read, it changes nothing.
 func (d *Driver) check(ctx context.Context) {
+	ctx, end := liveness.Begin(ctx, "check for volumes of the earlier driver")
+	defer end()
 	volumes, err := d.volumes(ctx)
 	if err != nil {
 		d.tell(ctx, err.Error())

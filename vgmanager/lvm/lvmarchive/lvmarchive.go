@@ -20,6 +20,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -69,6 +70,8 @@ func (p *Pruner) Start(ctx context.Context) error {
 
 // Pass prunes the archive once, and returns how many files it removed. An error with one file does not keep the others.
 func (p *Pruner) Pass(ctx context.Context) (removed int, err error) {
+	ctx, end := liveness.Begin(ctx, "cleanup of LVM's archive")
+	defer end()
 	entries, err := os.ReadDir(p.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

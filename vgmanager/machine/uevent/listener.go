@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // Times for settling.
@@ -166,9 +168,16 @@ func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-c
 		if l.udevIsBusy() {
 			next = again
 		}
-		if l.learn() {
-			l.tell()
-		}
+		l.update(ctx)
+	}
+}
+
+// update notifies the subscribers if devices changed.
+func (l *Listener) update(ctx context.Context) {
+	_, end := liveness.Begin(ctx, "list of the block devices")
+	defer end()
+	if l.learn() {
+		l.tell()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine/classes"
 )
 
@@ -52,12 +53,18 @@ func (e *Engine) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			if err := e.Reload(); err != nil {
-				log.FromContext(ctx).Error(err, "failed to read the changed device classes of the node")
-			}
-			e.Changed()
+			e.refresh(ctx)
 		}
 	}
+}
+
+func (e *Engine) refresh(ctx context.Context) {
+	ctx, end := liveness.Begin(ctx, "refresh of the device classes")
+	defer end()
+	if err := e.Reload(); err != nil {
+		log.FromContext(ctx).Error(err, "failed to read the changed device classes of the node")
+	}
+	e.Changed()
 }
 
 // NeedLeaderElection returns false, because the engine runs on every node.

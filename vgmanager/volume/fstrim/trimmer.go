@@ -19,6 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/engine"
 )
@@ -140,6 +141,8 @@ func (t *Trimmer) Start(ctx context.Context) error {
 // pass trims the next volume that is due, and reports whether it tried one. While no device class has trim, it reads
 // nothing but the cache.
 func (t *Trimmer) pass(ctx context.Context) (tried bool, err error) {
+	ctx, end := liveness.Begin(ctx, "trim of file systems")
+	defer end()
 	groups := &v1alpha1.LVMVolumeGroupList{}
 	if err := t.Client.List(ctx, groups, client.InNamespace(t.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list LVMVolumeGroups: %w", err)

@@ -86,7 +86,7 @@ func (s *Secret) Ready(*http.Request) error {
 // Start maintains the certificate until the context ends. Another replica may renew it, and an installation may reset
 // the webhook configuration.
 func (s *Secret) Start(ctx context.Context) error {
-	periodic.Run(ctx, s.keep, func(err error) {
+	periodic.Run(ctx, "renewal of the webhook certificate", s.keep, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", s.options.Secret)
 	})
 	return nil
