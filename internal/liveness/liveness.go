@@ -14,12 +14,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	// Limit is after which time without an answer or progress a part of the process is stuck.
-	Limit = 45 * time.Second
+	Limit = 35 * time.Second
 	// interval is that of the checks, and askLimit the time limit of an answer.
 	interval = 5 * time.Second
 	askLimit = 10 * time.Second
@@ -47,6 +48,8 @@ type Monitor struct {
 	commanded time.Time
 	// requests has when the requests to the API server that are not answered were sent.
 	requests map[*time.Time]struct{}
+	// checks is the number of checks that have ended. It is read without mu.
+	checks atomic.Uint64
 	// checked is when the last check was, and past has the usage at the checks before it, the oldest first.
 	checked time.Time
 	past    []sample
@@ -197,6 +200,7 @@ func (m *Monitor) NeedLeaderElection() bool { return false }
 
 // Start checks until ctx ends, and ends the process if a part of it is stuck.
 func (m *Monitor) Start(ctx context.Context) error {
+	go m.guard(ctx)
 	m.begin()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -205,9 +209,34 @@ func (m *Monitor) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			if stuck := m.check(ctx); len(stuck) > 0 && m.awaitCommands() {
+			stuck := m.check(ctx)
+			m.checks.Add(1)
+			if len(stuck) > 0 && m.awaitCommands() {
 				m.exit(stuck)
 			}
+		}
+	}
+}
+
+// guard ends the process if the checks have stopped, which need locks. It needs none but that of the commands: if that
+// is never released, no command can be started, and the kubelet ends the process.
+func (m *Monitor) guard(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	var last uint64
+	missed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if checks := m.checks.Load(); checks != last {
+			last, missed = checks, 0
+			continue
+		}
+		if missed++; missed >= int(Limit/interval) && m.awaitCommands() {
+			m.exit([]string{fmt.Sprintf("liveness: no check for %s", time.Duration(missed)*interval)})
 		}
 	}
 }

@@ -27,6 +27,8 @@ type process struct {
 	err   error
 	stuck []string
 	ended time.Duration
+	// hangs keeps the checks from ending until it is closed.
+	hangs chan struct{}
 }
 
 // uses changes the usage of the process.
@@ -57,6 +59,12 @@ func run(t *testing.T, test func(p *process)) {
 			cancel()
 		})
 		p.usage = func() (usage, error) {
+			p.mu.Lock()
+			hangs := p.hangs
+			p.mu.Unlock()
+			if hangs != nil {
+				<-hangs
+			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.used, p.err
@@ -275,6 +283,28 @@ func TestUsageThatCannotBeReadIsNotQuiet(t *testing.T) {
 		p.wantAlive(t)
 		if n := p.reports.Load(); n != 1 {
 			t.Errorf("%d reports of one error", n)
+		}
+	})
+}
+
+func TestTheProcessEndsWhenTheChecksStop(t *testing.T) {
+	run(t, func(p *process) {
+		p.started.Store(1)
+		p.running.Store(1)
+		time.Sleep(time.Minute)
+		hangs := make(chan struct{})
+		defer close(hangs)
+		p.mu.Lock()
+		p.hangs = hangs
+		p.mu.Unlock()
+		time.Sleep(3 * Limit)
+		if stuck, _ := p.end(); len(stuck) != 0 {
+			t.Errorf("the process ended during a command: %q", stuck)
+		}
+		p.running.Store(0)
+		time.Sleep(2 * interval)
+		if stuck, _ := p.end(); len(stuck) != 1 || !strings.Contains(stuck[0], "no check") {
+			t.Errorf("got %q", stuck)
 		}
 	})
 }
