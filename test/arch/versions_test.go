@@ -16,16 +16,22 @@ import (
 
 // ownVersions are the directories of modules with their own versions, and why.
 var ownVersions = map[string]string{
-	"hack/tools/golangci-lint":            "needs newer versions of golang.org/x/tools, and nothing of Kubernetes",
-	"hack/tools/hugo":                     "needs nothing of Kubernetes",
-	"hack/tools/vale":                     "needs nothing of Kubernetes",
-	"hack/topolvm":                        "has the versions of TopoLVM's release, which CSI 1.13 does not build",
-	"test/lab/programs/kubernetes-oldest": "is the oldest supported Kubernetes, with the versions of its release",
-	"test/lab/programs/monitoring":        "has the versions of the Prometheus Operator's release",
-	"test/lab/programs/networkpolicies":   "has the versions of its release",
-	"test/lab/programs/storagetests":      "is of Kubernetes 1.36: the module of 1.37.2 lacks a package (test/utils/format)",
-	"test/lab/programs/olm":               "has the versions of OLM's release, which is for Kubernetes 1.35",
-	"test/lab/programs/olmv1":             "has the versions of its release",
+	"hack/tools/golangci-lint":          "needs newer versions of golang.org/x/tools, and nothing of Kubernetes",
+	"hack/tools/hugo":                   "needs nothing of Kubernetes",
+	"hack/tools/vale":                   "needs nothing of Kubernetes",
+	"hack/topolvm":                      "has the versions of TopoLVM's release, which CSI 1.13 does not build",
+	"test/lab/programs/kubernetes-1.30": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.31": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.32": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.33": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.34": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.35": "has the versions of its release",
+	"test/lab/programs/kubernetes-1.36": "has the versions of its release",
+	"test/lab/programs/monitoring":      "has the versions of the Prometheus Operator's release",
+	"test/lab/programs/networkpolicies": "has the versions of its release",
+	"test/lab/programs/storagetests":    "is of Kubernetes 1.36: the module of 1.37.2 lacks a package (test/utils/format)",
+	"test/lab/programs/olm":             "has the versions of OLM's release, which is for Kubernetes 1.35",
+	"test/lab/programs/olmv1":           "has the versions of its release",
 }
 
 // versions are the versions of the dependencies of a module, direct and indirect.

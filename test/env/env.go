@@ -34,7 +34,7 @@ const Namespace = "openshift-lvm-storage"
 
 // WatchCache is the environment variable that turns on the watch cache of the API server. Without it, a list is read
 // from etcd at once; with it, a list after a write to another kind waits up to 100 ms until the cache is known to be up
-// to date. Clusters have the cache: `make test-long ITEMS=env/oldest` turns it on.
+// to date. Clusters have the cache: `make test-long ITEMS=env/1.30` turns it on.
 const WatchCache = "LVMS_WATCH_CACHE"
 
 // Patience is how long a test waits for what the API server or a controller does soon. It only ends a test that fails.

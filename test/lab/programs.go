@@ -49,11 +49,15 @@ func kubernetesSet() set {
 	return s
 }
 
-// oldestSet is the API server and the controller manager of the oldest Kubernetes that the bundle supports, with a
-// matching etcd. No lab runs them: they are for tests of controllers and admission.
-func oldestSet() set {
+// EarlierReleases are the supported releases of Kubernetes before that of the lab, from the oldest one that the bundle
+// supports. Each has a module with the API server, the controller manager and a matching etcd. No lab runs them: they
+// are for tests of controllers and admission.
+var EarlierReleases = []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
+
+func earlierSet(release string) set {
+	name := "kubernetes-" + release
 	return set{
-		name: "kubernetes-oldest", module: "test/lab/programs/kubernetes-oldest", versionOf: kubernetesModule,
+		name: name, module: "test/lab/programs/" + name, versionOf: kubernetesModule,
 		programs: []program{{"etcd", "go.etcd.io/etcd/server/v3"},
 			{"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"},
 			{"kube-controller-manager", kubernetesModule + "/cmd/kube-controller-manager"}},
@@ -162,8 +166,8 @@ func (s set) called() string { return s.name }
 
 // AllPrograms builds everything that a lab can run, or only the sets with the given names (kernel, kubernetes,
 // containerd, container, snapshot-controller, olm, opm, olm-v1, service-ca, prometheus-operator, network-policies, and
-// kubernetes-oldest and storage-tests, which no lab runs), and returns the directories. It prints a line with the
-// duration for each built program.
+// storage-tests and kubernetes-RELEASE of [EarlierReleases], which no lab runs), and returns the directories. It prints
+// a line with the duration for each built program.
 //
 // The cache key consists of the versions of all dependencies and of Go. A cold build takes ten minutes or more on two
 // cores. Builds of several processes wait for each other.
@@ -175,7 +179,10 @@ func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, e
 	if len(names) == 0 {
 		return ensureAll(ctx, w, all...)
 	}
-	all = append(all, oldestSet(), storageTestsSet())
+	all = append(all, storageTestsSet())
+	for _, release := range EarlierReleases {
+		all = append(all, earlierSet(release))
+	}
 	var chosen []artifact
 	for _, name := range names {
 		at := slices.IndexFunc(all, func(a artifact) bool { return a.called() == name })

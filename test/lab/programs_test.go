@@ -2,13 +2,17 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/semver"
 )
 
 // fakeRoot returns a repository with a module that pins programs.
@@ -83,8 +87,8 @@ func TestVersionIsWhatGoModPins(t *testing.T) {
 	}
 }
 
-// The tests use an API server of the oldest Kubernetes version that the bundle supports.
-func TestOldestKubernetesIsThatOfTheBundle(t *testing.T) {
+// The releases are all from the oldest that the bundle supports to the one before that of the lab.
+func TestEarlierReleasesAreThoseOfTheBundle(t *testing.T) {
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)
@@ -93,13 +97,33 @@ func TestOldestKubernetesIsThatOfTheBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	minimum := regexp.MustCompile(`(?m)^  minKubeVersion: (\d+\.\d+)\.0$`).FindSubmatch(csv)
+	minimum := regexp.MustCompile(`(?m)^  minKubeVersion: 1\.(\d+)\.0$`).FindSubmatch(csv)
 	if minimum == nil {
-		t.Fatal("the bundle has no minKubeVersion of the form X.Y.0")
+		t.Fatal("the bundle has no minKubeVersion of the form 1.Y.0")
 	}
-	version, err := oldestSet().version(root)
-	if err != nil || !strings.HasPrefix(version, "v"+string(minimum[1])+".") {
-		t.Errorf("kubernetes-oldest pins %s, %v; minKubeVersion is %s", version, err, minimum[1])
+	minor, err := strconv.Atoi(string(minimum[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(s set) string {
+		version, err := s.version(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return semver.MajorMinor(version)
+	}
+	var want []string
+	for ; ; minor++ {
+		release := fmt.Sprintf("v1.%d", minor)
+		if release == of(kubernetesSet()) {
+			break
+		}
+		if want = append(want, release[1:]); of(earlierSet(release[1:])) != release {
+			t.Errorf("%s has %s", earlierSet(release[1:]).module, of(earlierSet(release[1:])))
+		}
+	}
+	if !slices.Equal(EarlierReleases, want) {
+		t.Errorf("the releases are %q, want %q", EarlierReleases, want)
 	}
 }
 

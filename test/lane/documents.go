@@ -28,9 +28,10 @@ func TimeOf(scenario, kind string) string { return timePrefix + scenario + "/" +
 // table.
 func Documents(all Results) map[[2]string]string {
 	return map[[2]string]string{
-		{"README.md", "times"}:                        all.readme(),
-		{"docs/reference/support-matrix.md", "hosts"}: all.hosts(),
-		{"docs/reference/disasters.md", "times"}:      all.scenarios(),
+		{"README.md", "times"}:                           all.readme(),
+		{"docs/reference/support-matrix.md", "hosts"}:    all.hosts(),
+		{"docs/reference/support-matrix.md", "releases"}: all.releases(),
+		{"docs/reference/disasters.md", "times"}:         all.scenarios(),
 	}
 }
 
@@ -106,6 +107,16 @@ func (all Results) hosts() string {
 			continue
 		}
 		fmt.Fprintf(&b, " %s |\n", all.passed(story))
+	}
+	return b.String()
+}
+
+// releases are the results of the tests of controllers and admission by release of Kubernetes.
+func (all Results) releases() string {
+	var b strings.Builder
+	b.WriteString("| Kubernetes | controllers, admission, CRDs, Helm chart |\n|---|---|\n")
+	for _, release := range earlierReleases {
+		fmt.Fprintf(&b, "| %s | %s |\n", release, all.passed([]string{"env/" + release}))
 	}
 	return b.String()
 }

@@ -86,7 +86,7 @@ func Others() []Item {
 
 func processorItems() []Item {
 	const env = "./test/env"
-	return []Item{
+	return slices.Concat(releaseItems(), []Item{
 		{
 			Name:    "race/env",
 			Slot:    Processor,
@@ -102,16 +102,6 @@ func processorItems() []Item {
 			Paths:   []string{"controllers/volumeimport", "controllers/volumemove", "internal/volume/relocate", env},
 			Needs:   []string{"programs/kubernetes"},
 			Command: []string{"${DEV}", "env-tests", "kills"},
-		},
-		{
-			Name:    "env/oldest",
-			Slot:    Processor,
-			Minutes: 6,
-			Paths: []string{"config", "internal/admission/webhook", "api", env, "internal/cluster/permissions",
-				"test/reference"},
-			Needs:   []string{"programs/kubernetes-oldest", "helm"},
-			Env:     []string{"LVMS_WATCH_CACHE=true"},
-			Command: []string{"${DEV}", "env-tests"},
 		},
 		{Name: "fips", Slot: Processor, Minutes: 1,
 			Paths: []string{"internal/tls/agentca", "internal/tls/mutualtls", "internal/tls/pki",
@@ -136,7 +126,28 @@ func processorItems() []Item {
 		arch("amd64"), arch("arm64"), arch("ppc64le"), arch("s390x"),
 		browser("rest", 12),
 		browser("earlier", 6),
+	})
+}
+
+// earlierReleases are those of [lab.EarlierReleases].
+var earlierReleases = []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
+
+// releaseItems are the tests of controllers and admission with the API servers of earlier releases of Kubernetes.
+func releaseItems() []Item {
+	items := make([]Item, 0, len(earlierReleases))
+	for _, release := range earlierReleases {
+		items = append(items, Item{
+			Name:    "env/" + release,
+			Slot:    Processor,
+			Minutes: 6,
+			Paths: []string{"config", "internal/admission/webhook", "api", "test/env", "internal/cluster/permissions",
+				"test/reference", "test/lab/programs/kubernetes-" + release},
+			Needs:   []string{"programs/kubernetes-" + release, "helm"},
+			Env:     []string{"LVMS_WATCH_CACHE=true"},
+			Command: []string{"${DEV}", "env-tests"},
+		})
 	}
+	return items
 }
 
 // arch returns the item that compiles the programs for an architecture, and tests packages with binary data on it.

@@ -88,6 +88,12 @@ func TestTheTableHasTheFlavorsOfTheLab(t *testing.T) {
 	}
 }
 
+func TestTheTableHasTheReleasesOfTheLab(t *testing.T) {
+	if !slices.Equal(earlierReleases, lab.EarlierReleases) {
+		t.Errorf("the table has the releases %q, the lab %q", earlierReleases, lab.EarlierReleases)
+	}
+}
+
 // TestEachBareLabHasANameOfItsOwn: the lab refuses a name that is longer, and two labs with one name do not run.
 func TestEachBareLabHasANameOfItsOwn(t *testing.T) {
 	const longest = 32

@@ -1,4 +1,4 @@
-module github.com/lvm-storage/lvm-operator/test/lab/programs/kubernetes-oldest
+module github.com/lvm-storage/lvm-operator/test/lab/programs/kubernetes-1.30
 
 go 1.26.0
 

@@ -1,7 +1,6 @@
 //go:build tools
 
-// Package kubernetes pins the API server, the controller manager and etcd of the oldest Kubernetes that the bundle
-// supports (minKubeVersion).
+// Package kubernetes pins the API server and the controller manager of an earlier Kubernetes, and its etcd.
 package kubernetes
 
 import (
