@@ -28,8 +28,6 @@ const (
 	settled = 15 * time.Second
 	// pause is that between two looks whether a command runs.
 	pause = 20 * time.Millisecond
-	// overdue is how long a unit of work may last after its deadline.
-	overdue = 15 * time.Second
 )
 
 // Monitor finds stuck parts of a process. Use New.
@@ -63,8 +61,6 @@ type unit struct {
 	// waits is the number of things with a time limit that it waits for, and last the time of its last progress.
 	waits int
 	last  time.Time
-	// deadline is zero if it has none.
-	deadline time.Time
 }
 
 // part is a part of the process that must always answer.
@@ -123,15 +119,13 @@ func (m *Monitor) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{monitor: m})
 }
 
-// Begin says that a unit of work begins, and returns its context. Call end when it ends. If ctx has a deadline, the
-// unit may wait for it.
+// Begin says that a unit of work begins, and returns its context. Call end when it ends.
 func Begin(ctx context.Context, name string) (unitCtx context.Context, end func()) {
 	m := scopeOf(ctx).monitor
 	if m == nil {
 		return ctx, func() {}
 	}
 	u := &unit{name: name, last: time.Now()}
-	u.deadline, _ = ctx.Deadline()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.units[u] = struct{}{}
@@ -317,7 +311,7 @@ func (m *Monitor) forgive(now time.Time) {
 }
 
 func (u *unit) isStuck(now time.Time) bool {
-	return u.waits == 0 && now.Sub(u.last) >= Limit && (u.deadline.IsZero() || now.Sub(u.deadline) >= overdue)
+	return u.waits == 0 && now.Sub(u.last) >= Limit
 }
 
 // ask asks a part, unless it has not answered the last time. The caller has locked mu.

@@ -215,18 +215,6 @@ func TestWorkThatGoesOnIsNotStuck(t *testing.T) {
 	}
 }
 
-func TestACallMayWaitForItsDeadline(t *testing.T) {
-	run(t, func(p *process) {
-		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
-		defer cancel()
-		_, end := Begin(ctx, "call")
-		defer end()
-		time.Sleep(2 * time.Minute)
-		p.wantAlive(t)
-		p.wantStuck(t, "call")
-	})
-}
-
 func TestAPartThatDoesNotAnswerWaitsForCommands(t *testing.T) {
 	run(t, func(p *process) {
 		Ask(p.ctx, "driver", func(context.Context) error { return errors.New("no socket") })

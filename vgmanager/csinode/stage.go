@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/mounter"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode/volume"
@@ -70,6 +71,8 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume.Volume, staging
 	go func() {
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), stageTimeout)
 		defer cancel()
+		detached, end := liveness.Begin(detached, "staging of volume "+v.ID)
+		defer end()
 		err := stage(detached, v, staging, request)
 		if ctx.Err() == nil {
 			s.Locks.Leave(v.ID)
@@ -84,6 +87,7 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume.Volume, staging
 			s.Locks.Leave(v.ID)
 		}
 	}()
+	defer liveness.Busy(ctx)()
 	select {
 	case err := <-result:
 		return err

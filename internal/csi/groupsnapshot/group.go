@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
 	"github.com/lvm-storage/lvm-operator/internal/csi/volumespec"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
@@ -110,6 +111,7 @@ func (s *Server) delay(ctx context.Context, id string, err error) {
 	}
 	waiting, cancel := objects.WithResponseMargin(ctx)
 	defer cancel()
+	defer liveness.Busy(ctx)()
 	select {
 	case <-time.After(s.failures.Get(id)):
 	case <-waiting.Done():

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/objects"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -184,10 +185,23 @@ func (r *run) take(ctx context.Context) error {
 			return r.fail(ctx, waiting, next, reason)
 		}
 		request = next
+		end := liveness.Busy(ctx)
 		select {
 		case <-waiting.Done():
 		case <-time.After(time.Duration(next.Attempt-first) * attemptPause):
 		}
+		end()
+	}
+}
+
+// waits waits for a change of an object, and returns false if ctx ends before.
+func (r *run) waits(ctx context.Context) bool {
+	defer liveness.Busy(ctx)()
+	select {
+	case <-r.joined.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -211,10 +225,8 @@ func (r *run) await(waiting context.Context, request groupprotocol.Request) (gro
 		if outcome != groupprotocol.Pending {
 			return next, outcome, nil
 		}
-		select {
-		case <-r.joined.C:
+		if r.waits(ctx) {
 			continue
-		case <-ctx.Done():
 		}
 		silent := r.silent(request)
 		switch {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
@@ -107,6 +108,7 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 // longer exists. If Await returns an error, it also returns the last known state, which is never nil.
 func (v *Volumes) Await(ctx context.Context, joined *Waiter, first *topolvmv1.LogicalVolume,
 	done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
+	defer liveness.Busy(ctx)()
 	lv := first
 	last := first
 	for {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
 	"github.com/lvm-storage/lvm-operator/internal/csi/supply"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
 )
 
@@ -131,6 +132,7 @@ func (g *groupLocks) enter(ctx context.Context, group string) error {
 	}
 	lock.users++
 	g.mu.Unlock()
+	defer liveness.Busy(ctx)()
 	select {
 	case lock.held <- struct{}{}:
 		return nil

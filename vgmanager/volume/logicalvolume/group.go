@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/internal/liveness/adapt"
 	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/internal/volume/view"
@@ -271,6 +272,7 @@ type groupLink struct {
 
 // Watch calls seen with the request in the cache until it returns true.
 func (l groupLink) Watch(ctx context.Context, seen func(groupprotocol.Request) bool) error {
+	defer liveness.Busy(ctx)()
 	ticker := time.NewTicker(releasePoll)
 	defer ticker.Stop()
 	for {
