@@ -159,6 +159,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 		return err
 	}
 	ctx = o.liveness.Context(ctx)
+	defer liveness.Ask(ctx, "cache of volumes", o.volumes.Answers)()
 	o.applyClusterScoped(ctx)
 	mgr, err := o.newManager(ctx)
 	if err != nil {

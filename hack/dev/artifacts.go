@@ -152,6 +152,12 @@ func images() map[string]artifact {
 			operatorImage("amd64", "${BIN}/lvms-next", "${BIN}/console-plugin", "${LVMS_NEXT_IMAGE}", "-version",
 				nextVersion)}},
 		"topolvm-image": topolvmImage(),
+		// The product with points at which a test freezes it.
+		"freeze-image": {needs: []string{"console-plugin", "rootfs", "image-tool"}, steps: []process{
+			{args: []string{"go", "run", "./test/freeze/overlay", "${CACHE}/freeze"}},
+			goBuild("lvms-freeze", "", "./cmd/lvms", "-ldflags", "${LDFLAGS}", "-tags", "freeze", "-overlay",
+				"${CACHE}/freeze/overlay.json").with(fipsModule + "off"),
+			operatorImage("amd64", "${BIN}/lvms-freeze", "${BIN}/console-plugin", "${LVMS_FREEZE_IMAGE}")}},
 	}
 }
 

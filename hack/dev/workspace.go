@@ -76,7 +76,7 @@ func variables(root, cache, dev, version string) map[string]string {
 		"IMAGE": image("lvms-operator"), "IMAGE_FIPS": image("lvms-operator-fips"),
 		"GATHER_IMAGE_FIPS": image("lvms-must-gather-fips"), "LVMS_IMAGE": image("lvms-operator"),
 		"LVMS_GATHER_IMAGE": image("lvms-must-gather"), "LVMS_UPSTREAM_IMAGE": image("upstream"),
-		"LVMS_NEXT_IMAGE": image("next"), "LVMS_TOPOLVM_IMAGE": image("topolvm"),
+		"LVMS_FREEZE_IMAGE": image("freeze"), "LVMS_NEXT_IMAGE": image("next"), "LVMS_TOPOLVM_IMAGE": image("topolvm"),
 
 		"BUNDLE_IMAGE":   release("BUNDLE_IMAGE", "lvms-operator"),
 		"GATHER_NAME":    release("MUST_GATHER_IMAGE", "lvms-must-gather"),

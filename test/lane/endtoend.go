@@ -124,6 +124,8 @@ var parts = []part{
 		"vgmanager/machine/luks"}},
 	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender",
 		"internal/admission/podwebhook"}},
+	{name: "freeze", folder: "freeze", minutes: 25, needs: []string{"freeze-image"},
+		paths: []string{"internal/liveness", "test/freeze", "vgmanager/machine/host/counter.go"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
 		paths: []string{"must-gather", "internal/verdict", "vgmanager/outside/collect", "internal/cluster/gatherindex",
 			"internal/kube/paging"}},

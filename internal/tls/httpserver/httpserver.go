@@ -100,7 +100,7 @@ func (s *Server) managed(ctx context.Context, listener net.Listener) *manager.Se
 			IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
 			HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 			BaseContext: func(net.Listener) context.Context { return ctx },
-			ErrorLog: slog.NewLogLogger(peers{logr.ToSlogHandler(log.FromContext(ctx))}, slog.LevelWarn),
+			ErrorLog:    slog.NewLogLogger(peers{logr.ToSlogHandler(log.FromContext(ctx))}, slog.LevelWarn),
 		}}
 }
 

@@ -48,6 +48,13 @@ func (v *Volumes) Name(id string) string {
 	return v.names[id]
 }
 
+// Answers is a question for liveness.Ask: while a lock is held forever, the cache has no event of a volume.
+func (v *Volumes) Answers(context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return nil
+}
+
 // note updates the names with an event.
 func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	lv, ok := object.(*topolvmv1.LogicalVolume)

@@ -316,3 +316,20 @@ func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 		t.Error("it goes on")
 	}
 }
+
+// A reader that never releases the lock keeps the events of all volumes from the cache.
+func TestTheNamesAnswerOnlyWhileNoLockIsHeld(t *testing.T) {
+	v := &Volumes{}
+	v.mu.RLock()
+	answered := make(chan error, 1)
+	go func() { answered <- v.Answers(t.Context()) }()
+	select {
+	case <-answered:
+		t.Error("answered while the lock is held")
+	case <-time.After(20 * time.Millisecond):
+	}
+	v.mu.RUnlock()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
