@@ -60,7 +60,6 @@ func New(limit time.Duration, most int) *Calls {
 // returns a *NoAnswerError at once.
 func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Context) T) (T, error) {
 	var none T
-	defer liveness.Busy(ctx)()
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	for {
@@ -74,20 +73,28 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Con
 				defer c.leave(key, mine)
 				answer <- f(context.WithoutCancel(ctx))
 			}()
-			select {
-			case got := <-answer:
+			if got, ok := receive(ctx, limited, answer); ok {
 				return got, nil
-			case <-limited.Done():
-				return none, giveUp(ctx, mine)
 			}
+			return none, giveUp(ctx, mine)
 		case c.isLate(other):
 			return none, &NoAnswerError{Since: other.since}
 		}
-		select {
-		case <-other.done:
-		case <-limited.Done():
+		if _, ok := receive(ctx, limited, other.done); !ok {
 			return none, giveUp(ctx, other)
 		}
+	}
+}
+
+// receive waits for a channel until limited ends, and returns false if it ends before. For liveness, this is a wait
+// with a time limit; the wait for the lock of the calls is not.
+func receive[T any](ctx, limited context.Context, from <-chan T) (got T, ok bool) {
+	defer liveness.Busy(ctx)()
+	select {
+	case got = <-from:
+		return got, true
+	case <-limited.Done():
+		return got, false
 	}
 }
 
