@@ -170,7 +170,8 @@ func ask(ctx context.Context, address string, answer any) bool {
 	return answer == nil || json.NewDecoder(response.Body).Decode(answer) == nil
 }
 
-// next returns a point that a process has come to and that was not frozen: first locks that are never released.
+// next returns a point that a process has come to and that was not frozen: locks of the product before those of
+// libraries, and by turns a lock that is never released and a goroutine that stops.
 func (r *record) next(ctx context.Context, p *process) point {
 	rows := map[string]row{}
 	ask(ctx, p.address+"/points", &rows)
@@ -183,9 +184,10 @@ func (r *record) next(ctx context.Context, p *process) point {
 			}
 		}
 	}
+	turn := []string{"lock", "goroutine"}[len(r.done)%2]
 	rank := func(c point) int {
 		switch {
-		case c.mode == "lock":
+		case rows[c.name].Lock && c.mode == turn:
 			return 0
 		case rows[c.name].Lock:
 			return 1
