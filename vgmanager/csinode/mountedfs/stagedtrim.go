@@ -14,6 +14,7 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/api/wellknown"
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 )
 
 // endTrimTimeout is how long an unmount waits for the call of a trim. After it, umount(8) returns "target is busy", and
@@ -123,13 +124,18 @@ func (f *FileSystems) TrimStaged(ctx context.Context, device, path string) (trim
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Since(begun)):
-		}
+		pause(ctx, time.Since(begun))
 		return nil
 	})
 	return trimmed, err
+}
+
+func pause(ctx context.Context, t time.Duration) {
+	defer liveness.Busy(ctx)()
+	select {
+	case <-ctx.Done():
+	case <-time.After(t):
+	}
 }
 
 // mountedAt returns the number of the device that is mounted at a path: the logical volume with the number device, or

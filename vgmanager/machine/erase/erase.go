@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/liveness"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
@@ -98,6 +99,7 @@ func (e *Eraser) Running(key string) bool {
 // intervals, it calls record.
 func (e *Eraser) Erase(ctx context.Context, target Target, record Record) (Progress, error) {
 	j := e.start(target, record)
+	defer liveness.Busy(ctx)()
 	select {
 	case <-j.ended:
 		e.forget(j)
@@ -117,6 +119,7 @@ func (e *Eraser) Stop(ctx context.Context, key string) error {
 		return nil
 	}
 	j.cancel()
+	defer liveness.Busy(ctx)()
 	select {
 	case <-j.ended:
 		e.forget(j)
